@@ -1,0 +1,63 @@
+// A lease: what a server says of itself, signed, numbered, short-lived. The signature is over the
+// exact bytes that travel; nobody can announce, revive or withdraw another.
+// Thread rule: values; any thread.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/identity.h"
+#include "base/result.h"
+#include "swarm/messages.h"
+
+namespace meadow::swarm {
+
+enum class ServerState : uint8_t {
+  kJoining = 1,  // loading; counts for placement, not for routing
+  kOnline = 2,   // answers
+  kLeaving = 3,  // withdrawn; kept for a lease's time so that older leases cannot come back
+};
+std::string_view name(ServerState state);
+
+constexpr Duration kLeaseTtl = 30s;  // by the reader's clock, from receipt
+constexpr Duration kLeaseRenewal = 10s;
+constexpr int32_t kMaxBlocks = 4096;  // of a model; bounds every list of blocks
+constexpr size_t kMaxLeaseBytes = 256 + 32 * size_t{kMaxBlocks};
+
+struct Lease {
+  PublicKey key;
+  uint64_t sequence = 0;  // grows with every lease of this key, kept across restarts
+  ServerState state = ServerState::kJoining;
+  BlockRange blocks;
+  int32_t n_blocks = 0;              // of the whole model
+  std::string address;               // host:port to dial
+  Digest fingerprint;                // of the model file
+  std::vector<Digest> block_hashes;  // one per block of `blocks`
+  uint32_t numerics = 0;
+  std::string version;              // of the program
+  uint8_t codecs = 0;               // bit (1 << Codec)
+  double decode_tokens_per_s = 0;   // one token through one block, per second
+  double prefill_tokens_per_s = 0;  // many tokens through one block
+  int64_t free_cache_tokens = 0;    // positions that a new session could reserve
+
+  PeerId id() const { return peer_id_of(key); }
+  bool operator==(const Lease&) const = default;
+};
+
+// `body` is what was signed; keep and pass on these very bytes.
+struct SignedLease {
+  Bytes body;
+  Signature signature;
+};
+
+SignedLease sign(const Lease& lease, const Identity& identity);
+// Parses and verifies. kCorrupt: malformed, a value out of its range (finite, non-negative speeds,
+// blocks inside the model, one hash per block, a dialable address); kPermissionDenied: bad
+// signature.
+Result<Lease> open(const SignedLease& lease);
+// Parses only (the fuzz target's entry).
+Result<Lease> parse_lease(ByteView body);
+
+}  // namespace meadow::swarm
