@@ -29,6 +29,14 @@ struct PeerAddress {
   auto operator<=>(const PeerAddress&) const = default;
 };
 
+// The server after this one in the chain, and the name of its served session. Every span of a chain
+// has a session id of its own, so one server may stand in a chain twice.
+struct NextHop {
+  PeerAddress server;
+  SessionId session;
+  auto operator<=>(const NextHop&) const = default;
+};
+
 // Hidden states of consecutive positions of one session.
 //   bytes: [n_embd, count] in the session's codec, little-endian
 struct HiddenStates {
@@ -43,31 +51,33 @@ struct HiddenStates {
 
 // First message of a stream. The server answers Opened or closes with an error.
 struct OpenRequest {
-  SessionId session;
+  SessionId session;  // random, of this span alone
   uint32_t epoch = 0;
   BlockRange blocks;       // part of what the server holds
   int64_t max_tokens = 0;  // cache positions to reserve
   Codec codec = Codec::kF32;
-  Digest fingerprint;               // of the client's model file
-  uint32_t numerics = 0;            // kernels::kNumericsVersion
-  PeerId previous;                  // who may push; zero: nobody, the client feeds this span
-  std::optional<PeerAddress> next;  // whom to push to; none: this span is the chain's last
+  Digest fingerprint;           // of the client's model file
+  uint32_t numerics = 0;        // kernels::kNumericsVersion
+  PeerId previous;              // who may push; zero: nobody, the client feeds this span
+  std::optional<NextHop> next;  // whom to push to; none: this span is the chain's last
 };
 
-// One step: input of this span for positions [first, first + count).
+// One step: input of this span for positions [first, first + count). Where the output is pushed on,
+// the client gets a copy of all of it; elsewhere (the last span, a replay) it gets positions >=
+// outputs_from, possibly none.
 struct StepRequest {
   uint32_t epoch = 0;
   uint64_t step = 0;  // grows by one per step; the same step again is a duplicate
   HiddenStates input;
   bool push = true;          // pass the output on to `next`; false while replaying
-  int64_t outputs_from = 0;  // the client wants outputs of positions >= this
+  int64_t outputs_from = 0;  // see below
 };
 
 // After a failover: who is beside this server from now on.
 struct RouteUpdate {
   uint32_t epoch = 0;
   PeerId previous;
-  std::optional<PeerAddress> next;
+  std::optional<NextHop> next;
 };
 
 // The client has this span's outputs below `position`; the server may forget them.
@@ -75,7 +85,8 @@ struct OutputAck {
   int64_t position = 0;
 };
 
-// Send again the outputs of positions [from, end of cache) that were not acknowledged.
+// Send again the outputs of positions [from, end of cache), which were not acknowledged. If they
+// are no longer kept, StepRefused with step 0 says so.
 struct ResendRequest {
   int64_t from = 0;
 };
@@ -122,7 +133,7 @@ using ServerMessage = std::variant<Opened, StepOutput, Beat, PushFailed, StepRef
 
 // The output of the previous span, which is the input of the receiver.
 struct PushRequest {
-  SessionId session;
+  SessionId session;  // the receiver\'s: NextHop::session
   uint32_t epoch = 0;
   uint64_t step = 0;
   HiddenStates input;

@@ -77,7 +77,7 @@ class ClientSink {
 class PushPort {
  public:
   virtual ~PushPort() = default;
-  virtual void push(const PeerAddress& next, PushRequest request, Deadline deadline,
+  virtual void push(const PeerAddress& to, PushRequest request, Deadline deadline,
                     std::function<void(Result<void>)> done) = 0;
 };
 
