@@ -24,7 +24,10 @@ std::string_view name(ServerState state);
 constexpr Duration kLeaseTtl = 30s;  // by the reader's clock, from receipt
 constexpr Duration kLeaseRenewal = 10s;
 constexpr int32_t kMaxBlocks = 4096;  // of a model; bounds every list of blocks
-constexpr size_t kMaxLeaseBytes = 256 + 32 * size_t{kMaxBlocks};
+constexpr size_t kMaxVersionBytes = 64;
+constexpr size_t kMaxLeaseBytes = 512 + 32 * size_t{kMaxBlocks};
+// Sequence numbers are 1 to this; nobody can push another's counter to its end.
+constexpr uint64_t kMaxSequence = uint64_t{1} << 62;
 
 struct Lease {
   PublicKey key;
@@ -52,10 +55,14 @@ struct SignedLease {
   Signature signature;
 };
 
-SignedLease sign(const Lease& lease, const Identity& identity);
+// What open() demands of the values. kInvalidArgument names the field.
+Result<void> check(const Lease& lease);
+// The canonical body with identity's signature; lease.key is set to identity's. The lease must pass
+// check().
+SignedLease sign(Lease lease, const Identity& identity);
 // Parses and verifies. kCorrupt: malformed, a value out of its range (finite, non-negative speeds,
-// blocks inside the model, one hash per block, a dialable address); kPermissionDenied: bad
-// signature.
+// blocks inside the model, one hash per block, a dialable address); kUnsupported: another version
+// of the encoding; kPermissionDenied: bad signature.
 Result<Lease> open(const SignedLease& lease);
 // Parses only (the fuzz target's entry).
 Result<Lease> parse_lease(ByteView body);
