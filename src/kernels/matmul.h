@@ -1,0 +1,35 @@
+// Products of stored weights with activations, the definition of whose order is docs/numerics.md.
+// Thread rule: pure functions over their arguments; a ThreadPool and a Scratch serve one call at a
+// time. Owns nothing; weights are read where they lie.
+#pragma once
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/scratch.h"
+
+namespace meadow::kernels {
+
+// Version of the order of every sum in this folder; results of different versions never mix.
+inline constexpr uint32_t kNumericsVersion = 1;
+
+// m rows of k values each, as they lie in the file: row r begins at r · row_bytes(type, k).
+// k is a multiple of the type's block_values. Any alignment.
+struct Matrix {
+  DType type;
+  const uint8_t* data;
+  int64_t k, m;
+};
+
+// y[:, t] = W x[:, t]. Same bits for every n, thread count and target. Blocks until done.
+//   x: f32 [k, n], finite      y: f32 [m, n], overwritten; must not overlap x
+// n = 0 and m = 0 do nothing.
+void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
+            Scratch& scratch);
+
+// kCorrupt if a scale or minimum of a quantised type, or a value of a float type, is not finite;
+// the message names row and column. Reads all of the matrix.
+Result<void> check_weights(const Matrix& w);
+
+}  // namespace meadow::kernels

@@ -1,0 +1,40 @@
+#include "kernels/reference.h"
+#include "kernels/table.h"
+
+namespace meadow::kernels {
+namespace {
+
+void matmul_over_pool(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
+                      Scratch&) {
+  pool.run(w.m, 64, [&](size_t begin, size_t end, int) {
+    reference::matmul_rows(w, x, n, y, static_cast<int64_t>(begin), static_cast<int64_t>(end));
+  });
+}
+
+void attention_over_pool(const PageShape& shape, std::span<const uint8_t* const> pages,
+                         int64_t first_position, int64_t n, const float* q, int64_t n_head,
+                         float scale, float* out, ThreadPool& pool, Scratch&) {
+  const int64_t heads_per_kv = n_head / shape.n_head_kv;
+  pool.run(n * n_head, 1, [&](size_t begin, size_t end, int) {
+    for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++)
+      reference::attend(shape, pages, first_position + i / n_head, q + i * shape.head_dim,
+                        i % n_head / heads_per_kv, scale, out + i * shape.head_dim);
+  });
+}
+
+}  // namespace
+
+const Table& scalar_table() {
+  static constexpr Table kTable = {
+      .matmul = matmul_over_pool,
+      .rms_norm = reference::rms_norm,
+      .silu_mul = reference::silu_mul,
+      .add = reference::add,
+      .add_rows = reference::add_rows,
+      .rope = reference::rope,
+      .attention = attention_over_pool,
+  };
+  return kTable;
+}
+
+}  // namespace meadow::kernels
