@@ -9,8 +9,9 @@ namespace {
 
 TEST(Bytes, KnownDigests) {  // FIPS 180-4 and RFC 4231 test case 2
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(hex(hmac_sha256(as_bytes("Jefe"), {as_bytes("what do ya want "), as_bytes("for nothing?")})),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(
+      hex(hmac_sha256(as_bytes("Jefe"), {as_bytes("what do ya want "), as_bytes("for nothing?")})),
+      "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
   Sha256 pieces;
   pieces.update("a");
   pieces.update("bc");

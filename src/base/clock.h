@@ -40,7 +40,8 @@ class ManualClock final : public Clock {
   std::atomic<int64_t> ns_{1'000'000'000};
 };
 
-// The end of a wait. A default Deadline never passes; give one to everything that crosses a process.
+// The end of a wait. A default Deadline never passes; give one to everything that crosses a
+// process.
 class Deadline {
  public:
   Deadline() = default;

@@ -113,8 +113,8 @@ Signature Identity::sign(ByteView message) const {
   Signature out;
   size_t length = Signature::kSize;
   MEADOW_CHECK(EVP_DigestSignInit(ctx.get(), nullptr, nullptr, nullptr, key_->pkey) == 1);
-  MEADOW_CHECK(EVP_DigestSign(ctx.get(), out.bytes.data(), &length, message.data(),
-                              message.size()) == 1);
+  MEADOW_CHECK(
+      EVP_DigestSign(ctx.get(), out.bytes.data(), &length, message.data(), message.size()) == 1);
   return out;
 }
 
@@ -152,8 +152,8 @@ PeerId peer_id_of(const PublicKey& key) {
 }
 
 bool verify(const PublicKey& key, ByteView message, const Signature& signature) {
-  PkeyPtr pkey(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.bytes.data(),
-                                           PublicKey::kSize));
+  PkeyPtr pkey(
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, key.bytes.data(), PublicKey::kSize));
   if (!pkey) return false;
   MdCtxPtr ctx(EVP_MD_CTX_new());
   return EVP_DigestVerifyInit(ctx.get(), nullptr, nullptr, nullptr, pkey.get()) == 1 &&

@@ -11,8 +11,8 @@ namespace meadow {
 namespace {
 
 std::string temp_path(const char* leaf) {
-  const auto dir = std::filesystem::temp_directory_path() /
-                   ("meadow-identity-" + std::to_string(getpid()));
+  const auto dir =
+      std::filesystem::temp_directory_path() / ("meadow-identity-" + std::to_string(getpid()));
   std::filesystem::create_directories(dir);
   return (dir / leaf).string();
 }
@@ -22,9 +22,10 @@ TEST(Identity, Rfc8032Vector) {  // section 7.1, test 1
   const Identity id = Identity::from_seed(*seed);
   EXPECT_EQ(hex(id.public_key()),
             "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
-  EXPECT_EQ(to_hex(id.sign({}).bytes),
-            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701c"
-            "f9b46bd25bf5f0595bbe24655141438e7a100b");
+  EXPECT_EQ(
+      to_hex(id.sign({}).bytes),
+      "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701c"
+      "f9b46bd25bf5f0595bbe24655141438e7a100b");
 }
 
 TEST(Identity, SignaturesBindKeyAndMessage) {
@@ -39,7 +40,8 @@ TEST(Identity, CertificateCarriesTheKey) {
   const Identity a = Identity::generate();
   EXPECT_EQ(public_key_of_certificate(a.certificate_pem()).value(), a.public_key());
   EXPECT_EQ(peer_id_of(a.public_key()), a.id());
-  EXPECT_FALSE(public_key_of_certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
+  EXPECT_FALSE(
+      public_key_of_certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
 }
 
 TEST(Identity, FileIsMadeOnceAndPrivate) {

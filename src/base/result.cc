@@ -4,17 +4,28 @@ namespace meadow {
 
 std::string_view name(Code code) {
   switch (code) {
-    case Code::kInvalidArgument: return "invalid-argument";
-    case Code::kNotFound: return "not-found";
-    case Code::kCorrupt: return "corrupt";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kResourceExhausted: return "resource-exhausted";
-    case Code::kPermissionDenied: return "permission-denied";
-    case Code::kFailedPrecondition: return "failed-precondition";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kDeadlineExceeded: return "deadline-exceeded";
-    case Code::kCancelled: return "cancelled";
-    case Code::kInternal: return "internal";
+    case Code::kInvalidArgument:
+      return "invalid-argument";
+    case Code::kNotFound:
+      return "not-found";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kResourceExhausted:
+      return "resource-exhausted";
+    case Code::kPermissionDenied:
+      return "permission-denied";
+    case Code::kFailedPrecondition:
+      return "failed-precondition";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kDeadlineExceeded:
+      return "deadline-exceeded";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kInternal:
+      return "internal";
   }
   return "internal";
 }

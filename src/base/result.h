@@ -19,7 +19,8 @@ enum class Code {
   kUnsupported,         // well formed, but not in this version: named, with what is supported
   kResourceExhausted,   // memory, cache pages, context; another server may have room
   kPermissionDenied,    // wrong key, wrong secret, wrong peer
-  kFailedPrecondition,  // the other side is in a state that forbids this (old epoch, wrong position)
+  kFailedPrecondition,  // the other side is in a state that forbids this (old epoch, wrong
+                        // position)
   kUnavailable,         // a peer is not reachable or went away; another may serve
   kDeadlineExceeded,    // waited as long as allowed
   kCancelled,           // the caller gave up
@@ -53,16 +54,16 @@ inline std::unexpected<Error> fail(Error error) { return std::unexpected(std::mo
 //   MEADOW_TRY(auto file, open(path));     MEADOW_TRY_VOID(check(file));
 #define MEADOW_TRY_CONCAT_(a, b) a##b
 #define MEADOW_TRY_NAME_(a, b) MEADOW_TRY_CONCAT_(a, b)
-#define MEADOW_TRY_IMPL_(temporary, declaration, ...)                         \
-  auto temporary = (__VA_ARGS__);                                             \
-  if (!temporary) return ::std::unexpected(::std::move(temporary).error());   \
+#define MEADOW_TRY_IMPL_(temporary, declaration, ...)                       \
+  auto temporary = (__VA_ARGS__);                                           \
+  if (!temporary) return ::std::unexpected(::std::move(temporary).error()); \
   declaration = ::std::move(*temporary)
 #define MEADOW_TRY(declaration, ...) \
   MEADOW_TRY_IMPL_(MEADOW_TRY_NAME_(meadow_try_, __LINE__), declaration, __VA_ARGS__)
-#define MEADOW_TRY_VOID(...)                                                        \
-  do {                                                                              \
-    if (auto meadow_try_result = (__VA_ARGS__); !meadow_try_result)                 \
-      return ::std::unexpected(::std::move(meadow_try_result).error());             \
+#define MEADOW_TRY_VOID(...)                                            \
+  do {                                                                  \
+    if (auto meadow_try_result = (__VA_ARGS__); !meadow_try_result)     \
+      return ::std::unexpected(::std::move(meadow_try_result).error()); \
   } while (false)
 
 }  // namespace meadow

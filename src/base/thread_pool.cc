@@ -16,9 +16,9 @@ struct ThreadPool::Impl {
 
   std::mutex mutex;
   std::condition_variable wake, done;
-  uint64_t job = 0;        // guarded by mutex; a new number is a new job
-  int running = 0;         // guarded by mutex; helpers still in the current job
-  bool stop = false;       // guarded by mutex
+  uint64_t job = 0;   // guarded by mutex; a new number is a new job
+  int running = 0;    // guarded by mutex; helpers still in the current job
+  bool stop = false;  // guarded by mutex
   const Body* body = nullptr;
   size_t items = 0, chunk = 1;
   std::atomic<size_t> next{0};

@@ -18,9 +18,9 @@ class ThreadPool {
 
   int size() const;
 
-  // Calls body(begin, end, worker) for chunks of at most `chunk` items that cover [0, items); worker
-  // is in [0, size()). Blocks until all are done. `body` must give the same result however the
-  // items fall into chunks and threads.
+  // Calls body(begin, end, worker) for chunks of at most `chunk` items that cover [0, items);
+  // worker is in [0, size()). Blocks until all are done. `body` must give the same result however
+  // the items fall into chunks and threads.
   void run(size_t items, size_t chunk,
            const std::function<void(size_t begin, size_t end, int worker)>& body);
 
