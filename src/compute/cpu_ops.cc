@@ -1,0 +1,204 @@
+#include "compute/cpu_ops.h"
+
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "kernels/dequantise.h"
+
+namespace meadow::compute {
+namespace {
+
+constexpr std::align_val_t kPageAlignment{64};
+
+kernels::PageShape page_shape(const CacheShape& shape) {
+  return {shape.type, shape.head_dim, shape.n_head_kv};
+}
+
+kernels::RopeStyle rope_style(RopeStyle style) {
+  return style == RopeStyle::kNeighbours ? kernels::RopeStyle::kNeighbours
+                                         : kernels::RopeStyle::kHalves;
+}
+
+// A library built for speed may have changed these for the whole process when it was loaded; every
+// result would then be another one.
+bool arithmetic_is_default() {
+  volatile float least = 0x1p-126f, half = 0.5f;
+  const volatile float subnormal = least * half;
+  return std::fegetround() == FE_TONEAREST && subnormal != 0.0f && subnormal * 2.0f == least;
+}
+
+}  // namespace
+
+CpuOps::CpuOps(int threads) : pool_(threads) {
+  std::fesetenv(FE_DFL_ENV);
+  MEADOW_CHECK(arithmetic_is_default());
+}
+
+CpuOps::~CpuOps() = default;
+
+float* CpuOps::at(Tensor t) {
+  MEADOW_CHECK(t.id >= 0 && t.id < used_);
+  return buffers_[static_cast<size_t>(t.id)].data();
+}
+
+const kernels::Matrix& CpuOps::at(Weight w) const {
+  MEADOW_CHECK(w.id >= 0 && static_cast<size_t>(w.id) < weights_.size());
+  return weights_[static_cast<size_t>(w.id)];
+}
+
+const float* CpuOps::values(Weight vector) const {
+  const kernels::Matrix& m = at(vector);
+  MEADOW_CHECK(m.type == DType::kF32 && m.m == 1);
+  return reinterpret_cast<const float*>(m.data);  // from vector(), which keeps floats
+}
+
+Result<Weight> CpuOps::matrix(std::string_view name, DType type, ByteView bytes, int64_t k,
+                              int64_t m) {
+  const int64_t block = info(type).block_values;
+  if (k <= 0 || m <= 0 || k % block != 0)
+    return fail(Code::kCorrupt, "{}: rows of {} values do not fill blocks of {}", name, k, block);
+  const auto row = static_cast<uint64_t>(row_bytes(type, k));
+  if (bytes.size() / row != static_cast<uint64_t>(m) || bytes.size() % row != 0)
+    return fail(Code::kCorrupt, "{}: expected {} rows of {} bytes, got {} bytes", name, m, row,
+                bytes.size());
+  const kernels::Matrix matrix{type, bytes.data(), k, m};
+  if (auto ok = kernels::check_weights(matrix); !ok) return fail(ok.error().within(name));
+  weights_.push_back(matrix);
+  return Weight{static_cast<int32_t>(weights_.size()) - 1, k, m};
+}
+
+Result<Weight> CpuOps::vector(std::string_view name, std::span<const float> values) {
+  if (!kernels::all_finite(values.data(), static_cast<int64_t>(values.size())))
+    return fail(Code::kCorrupt, "{}: a value is not finite", name);
+  vectors_.emplace_back(values.begin(), values.end());
+  const auto k = static_cast<int64_t>(values.size());
+  weights_.push_back({DType::kF32, reinterpret_cast<const uint8_t*>(vectors_.back().data()), k, 1});
+  return Weight{static_cast<int32_t>(weights_.size()) - 1, k, 1};
+}
+
+Result<Page> CpuOps::new_page(const CacheShape& shape) {
+  const size_t bytes = page_shape(shape).bytes();
+  void* memory = ::operator new(bytes, kPageAlignment, std::nothrow);
+  if (memory == nullptr)
+    return fail(Code::kResourceExhausted, "no memory for a cache page of {} bytes", bytes);
+  std::memset(memory, 0, bytes);
+  return Page{memory};
+}
+
+void CpuOps::free_page(Page page) { ::operator delete(page.memory, kPageAlignment); }
+
+uint64_t CpuOps::page_bytes(const CacheShape& shape) const { return page_shape(shape).bytes(); }
+
+Tensor CpuOps::make(int64_t d, int64_t n) {
+  if (static_cast<size_t>(used_) == buffers_.size()) buffers_.emplace_back();
+  std::vector<float>& buffer = buffers_[static_cast<size_t>(used_)];
+  const auto count = static_cast<size_t>(d * n);
+  if (buffer.size() < count) buffer.resize(count);
+  return Tensor{used_++, d, n};
+}
+
+void CpuOps::reset() {
+  used_ = 0;
+  failure_.reset();
+}
+
+void CpuOps::write(Tensor to, std::span<const float> values) {
+  MEADOW_CHECK(values.size() == static_cast<size_t>(to.d * to.n));
+  std::copy(values.begin(), values.end(), at(to));
+}
+
+Result<void> CpuOps::read(Tensor from, std::span<float> out) {
+  MEADOW_CHECK(out.size() == static_cast<size_t>(from.d * from.n));
+  if (failure_) return fail(*failure_);
+  const float* values = at(from);
+  std::copy(values, values + out.size(), out.begin());
+  return {};
+}
+
+void CpuOps::get_rows(Weight table, std::span<const int32_t> ids, Tensor out) {
+  const kernels::Matrix& m = at(table);
+  MEADOW_CHECK(out.d == m.k && out.n == static_cast<int64_t>(ids.size()));
+  float* to = at(out);
+  for (size_t i = 0; i < ids.size(); i++) {
+    MEADOW_CHECK(ids[i] >= 0 && ids[i] < m.m);
+    kernels::dequantise_row(m.type, m.data + ids[i] * row_bytes(m.type, m.k), m.k,
+                            to + static_cast<int64_t>(i) * m.k);
+  }
+}
+
+void CpuOps::matmul(Weight w, Tensor x, Tensor y) {
+  MEADOW_CHECK(w.k == x.d && w.m == y.d && x.n == y.n && x.id != y.id);
+  if (failure_) return;
+  kernels::matmul(at(w), at(x), x.n, at(y), pool_, scratch_);
+}
+
+void CpuOps::add_bias(Tensor x, Weight bias) {
+  MEADOW_CHECK(bias.k == x.d);
+  kernels::add_rows(at(x), values(bias), x.d, x.n);
+}
+
+void CpuOps::add(Tensor a, Tensor b, Tensor out) {
+  MEADOW_CHECK(a.d == b.d && a.n == b.n && a.d == out.d && a.n == out.n);
+  kernels::add(at(a), at(b), a.d * a.n, at(out));
+}
+
+void CpuOps::rms_norm(Tensor x, Weight weight, float epsilon, Tensor y) {
+  MEADOW_CHECK(x.d == y.d && x.n == y.n && x.d % weight.k == 0);
+  kernels::rms_norm(at(x), values(weight), epsilon, weight.k, x.d / weight.k * x.n, at(y));
+}
+
+void CpuOps::silu_mul(Tensor gate, Tensor up, Tensor out) {
+  MEADOW_CHECK(gate.d == up.d && gate.n == up.n && gate.d == out.d && gate.n == out.n);
+  kernels::silu_mul(at(gate), at(up), gate.d * gate.n, at(out));
+}
+
+const kernels::RopeTable& CpuOps::rope_table(const Rope& rope, int64_t first_position, int64_t n) {
+  const int32_t id = rope.inverse_frequency.id;
+  if (!rope_ || rope_->frequencies != id || rope_->first_position != first_position ||
+      rope_->table.positions() != n) {
+    const std::span<const float> frequencies(values(rope.inverse_frequency),
+                                             static_cast<size_t>(rope.n_rot / 2));
+    rope_.emplace(id, first_position, kernels::RopeTable(first_position, n, frequencies));
+  }
+  return rope_->table;
+}
+
+void CpuOps::rope(Tensor x, const Rope& rope, int64_t first_position) {
+  MEADOW_CHECK(x.d % rope.head_dim == 0 && rope.inverse_frequency.k == rope.n_rot / 2);
+  kernels::rope(at(x), rope.head_dim, x.d / rope.head_dim, rope_table(rope, first_position, x.n),
+                rope_style(rope.style));
+}
+
+std::span<uint8_t* const> CpuOps::memory(const CacheView& cache) {
+  pages_.clear();
+  for (const Page& page : cache.pages) pages_.push_back(static_cast<uint8_t*>(page.memory));
+  return pages_;
+}
+
+void CpuOps::store(const CacheView& cache, int64_t first_position, Tensor k, Tensor v) {
+  const int64_t width = cache.shape.head_dim * cache.shape.n_head_kv;
+  MEADOW_CHECK(k.d == width && v.d == width && k.n == v.n);
+  MEADOW_CHECK(first_position + k.n <=
+               static_cast<int64_t>(cache.pages.size()) * kernels::kPagePositions);
+  if (failure_) return;
+  auto stored =
+      kernels::store_kv(page_shape(cache.shape), memory(cache), first_position, k.n, at(k), at(v));
+  if (!stored) failure_ = stored.error();
+}
+
+void CpuOps::attention(const CacheView& cache, int64_t first_position, Tensor q, int64_t n_head,
+                       float scale, Tensor out) {
+  MEADOW_CHECK(q.d == cache.shape.head_dim * n_head && q.d == out.d && q.n == out.n);
+  MEADOW_CHECK(first_position + q.n <=
+               static_cast<int64_t>(cache.pages.size()) * kernels::kPagePositions);
+  if (failure_) return;
+  const std::span<uint8_t* const> pages = memory(cache);
+  kernels::attention(page_shape(cache.shape),
+                     std::span<const uint8_t* const>(pages.data(), pages.size()), first_position,
+                     q.n, at(q), n_head, scale, at(out), pool_, scratch_);
+}
+
+}  // namespace meadow::compute

@@ -1,0 +1,71 @@
+// The operations port on this machine's processor, over kernels/: at once, in f32, with the one
+// numerics of docs/numerics.md.
+// Thread rule: as Ops, one caller at a time; the crew of threads it owns sleeps between operations.
+// Owns activations and vectors; borrows the bytes of matrices.
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "compute/ops.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/matmul.h"
+#include "kernels/scratch.h"
+
+namespace meadow::compute {
+
+class CpuOps final : public Ops {
+ public:
+  // `threads` counts the caller; at least 1.
+  explicit CpuOps(int threads);
+  ~CpuOps() override;
+
+  Result<Weight> matrix(std::string_view name, DType type, ByteView bytes, int64_t k,
+                        int64_t m) override;
+  Result<Weight> vector(std::string_view name, std::span<const float> values) override;
+  Result<Page> new_page(const CacheShape& shape) override;
+  void free_page(Page page) override;
+  uint64_t page_bytes(const CacheShape& shape) const override;
+  Tensor make(int64_t d, int64_t n) override;
+  void reset() override;
+  void write(Tensor to, std::span<const float> values) override;
+  Result<void> read(Tensor from, std::span<float> out) override;
+  void get_rows(Weight table, std::span<const int32_t> ids, Tensor out) override;
+  void matmul(Weight w, Tensor x, Tensor y) override;
+  void add_bias(Tensor x, Weight bias) override;
+  void add(Tensor a, Tensor b, Tensor out) override;
+  void rms_norm(Tensor x, Weight weight, float epsilon, Tensor y) override;
+  void silu_mul(Tensor gate, Tensor up, Tensor out) override;
+  void rope(Tensor x, const Rope& rope, int64_t first_position) override;
+  void store(const CacheView& cache, int64_t first_position, Tensor k, Tensor v) override;
+  void attention(const CacheView& cache, int64_t first_position, Tensor q, int64_t n_head,
+                 float scale, Tensor out) override;
+
+ private:
+  float* at(Tensor t);
+  const kernels::Matrix& at(Weight w) const;
+  const float* values(Weight vector) const;
+  const kernels::RopeTable& rope_table(const Rope& rope, int64_t first_position, int64_t n);
+  std::span<uint8_t* const> memory(const CacheView& cache);
+
+  ThreadPool pool_;
+  kernels::Scratch scratch_;
+  std::vector<kernels::Matrix> weights_;
+  std::deque<std::vector<float>> vectors_;   // what weights_ made by vector() point into
+  std::vector<std::vector<float>> buffers_;  // by tensor id; the first used_ are alive
+  int32_t used_ = 0;
+  std::optional<Error> failure_;
+  // The sines and cosines last used: the same for every block of a span.
+  struct CachedRope {
+    int32_t frequencies;
+    int64_t first_position;
+    kernels::RopeTable table;
+  };
+  std::optional<CachedRope> rope_;
+  std::vector<uint8_t*> pages_;
+};
+
+}  // namespace meadow::compute
