@@ -1,0 +1,220 @@
+#include "model/testing/test_model.h"
+
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/half.h"
+#include "base/rng.h"
+
+namespace meadow::model::testing {
+namespace {
+
+constexpr uint64_t kAlignment = 32;
+
+class Writer {
+ public:
+  template <class T>
+  void number(T value) {
+    const auto* at = reinterpret_cast<const uint8_t*>(&value);  // the tests' machines, too, are
+    bytes.insert(bytes.end(), at, at + sizeof value);           // little-endian
+  }
+  void string(std::string_view s) {
+    number<uint64_t>(s.size());
+    bytes.insert(bytes.end(), s.begin(), s.end());
+  }
+  void align() { bytes.resize((bytes.size() + kAlignment - 1) / kAlignment * kAlignment); }
+
+  Bytes bytes;
+};
+
+// Sum of uniform values: near enough to normal, and without libm.
+float normal(Rng& rng) {
+  double sum = 0;
+  for (int i = 0; i < 12; i++) sum += rng.uniform();
+  return static_cast<float>(sum - 6);
+}
+
+void put_half(Bytes& out, float value) {
+  const uint16_t h = float_to_half(value);
+  out.push_back(static_cast<uint8_t>(h));
+  out.push_back(static_cast<uint8_t>(h >> 8));
+}
+
+void put_float(Bytes& out, float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<uint8_t>(bits >> shift));
+}
+
+// A block of 32 random values of about the given size.
+void put_block(Bytes& out, DType type, float size, Rng& rng) {
+  const float spread = size * static_cast<float>(0.5 + rng.uniform());
+  const bool four_bits = type != DType::kQ8_0;
+  put_half(out, four_bits ? spread / 4.6f : spread / 74.0f);
+  if (type == DType::kQ4_1) put_half(out, -spread * 1.63f);
+  Bytes quants(four_bits ? 16 : 32);
+  rng.fill(quants);
+  out.insert(out.end(), quants.begin(), quants.end());
+}
+
+Bytes matrix_bytes(DType type, int64_t k, int64_t m, Rng& rng) {
+  MEADOW_CHECK(k % info(type).block_values == 0);
+  Bytes out;
+  out.reserve(static_cast<size_t>(row_bytes(type, k) * m));
+  const float size = 1.0f / std::sqrt(static_cast<float>(k));
+  for (int64_t i = 0; i < k * m / info(type).block_values; i++) {
+    const float value = size * normal(rng);
+    switch (type) {
+      case DType::kF32:
+        put_float(out, value);
+        break;
+      case DType::kF16:
+        put_half(out, value);
+        break;
+      case DType::kBF16: {
+        const auto bits = std::bit_cast<uint32_t>(value);
+        out.push_back(static_cast<uint8_t>(bits >> 16));
+        out.push_back(static_cast<uint8_t>(bits >> 24));
+        break;
+      }
+      default:
+        put_block(out, type, size, rng);
+    }
+  }
+  return out;
+}
+
+Bytes vector_bytes(int64_t n, float center, float spread, Rng& rng) {
+  Bytes out;
+  for (int64_t i = 0; i < n; i++) put_float(out, center + spread * normal(rng));
+  return out;
+}
+
+struct Tensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  DType type;
+  Bytes bytes;
+};
+
+class Builder {
+ public:
+  explicit Builder(const TestModel& m) : m_(m), rng_(m.seed) {}
+
+  std::vector<Tensor> tensors() {
+    matrix("token_embd.weight", m_.n_embd, m_.n_vocab);
+    for (int32_t i = 0; i < m_.n_blocks; i++) block("blk." + std::to_string(i) + ".");
+    vector("output_norm.weight", m_.n_embd, 1, 0.2f);
+    if (!m_.tied_head) matrix("output.weight", m_.n_embd, m_.n_vocab);
+    if (m_.rope_factors) vector("rope_freqs.weight", m_.head_dim / 2, 2, 0.1f);
+    return std::move(out_);
+  }
+
+ private:
+  void matrix(const std::string& name, int64_t k, int64_t rows) {
+    out_.push_back({name, {k, rows}, m_.type, matrix_bytes(m_.type, k, rows, rng_)});
+  }
+  void vector(const std::string& name, int64_t n, float center, float spread) {
+    out_.push_back({name, {n}, DType::kF32, vector_bytes(n, center, spread, rng_)});
+  }
+  void block(const std::string& p) {
+    const int64_t width = m_.head_dim * m_.n_head, kv = m_.head_dim * m_.n_head_kv;
+    vector(p + "attn_norm.weight", m_.n_embd, 1, 0.2f);
+    matrix(p + "attn_q.weight", m_.n_embd, width);
+    matrix(p + "attn_k.weight", m_.n_embd, kv);
+    matrix(p + "attn_v.weight", m_.n_embd, kv);
+    matrix(p + "attn_output.weight", width, m_.n_embd);
+    vector(p + "ffn_norm.weight", m_.n_embd, 1, 0.2f);
+    matrix(p + "ffn_gate.weight", m_.n_embd, m_.n_ff);
+    matrix(p + "ffn_up.weight", m_.n_embd, m_.n_ff);
+    matrix(p + "ffn_down.weight", m_.n_ff, m_.n_embd);
+    if (m_.architecture == "qwen2") {
+      vector(p + "attn_q.bias", width, 0, 0.1f);
+      vector(p + "attn_k.bias", kv, 0, 0.1f);
+      vector(p + "attn_v.bias", kv, 0, 0.1f);
+    }
+    if (m_.architecture == "qwen3") {
+      vector(p + "attn_q_norm.weight", m_.head_dim, 1, 0.2f);
+      vector(p + "attn_k_norm.weight", m_.head_dim, 1, 0.2f);
+    }
+  }
+
+  const TestModel& m_;
+  Rng rng_;
+  std::vector<Tensor> out_;
+};
+
+void write_metadata(const TestModel& m, Writer& w, uint64_t& count) {
+  constexpr uint32_t kU32 = 4, kF32 = 6, kString = 8;
+  const auto key = [&](const std::string& name, uint32_t type) {
+    w.string(name.starts_with("general.") ? name : m.architecture + "." + name);
+    w.number(type);
+    count++;
+  };
+  const auto u32 = [&](const std::string& name, int64_t value) {
+    key(name, kU32);
+    w.number(static_cast<uint32_t>(value));
+  };
+  const auto f32 = [&](const std::string& name, float value) {
+    key(name, kF32);
+    w.number(value);
+  };
+  const auto text = [&](const std::string& name, std::string_view value) {
+    key(name, kString);
+    w.string(value);
+  };
+  text("general.architecture", m.architecture);
+  text("general.name", "random");
+  u32("block_count", m.n_blocks);
+  u32("context_length", m.n_ctx);
+  u32("embedding_length", m.n_embd);
+  u32("feed_forward_length", m.n_ff);
+  u32("attention.head_count", m.n_head);
+  u32("attention.head_count_kv", m.n_head_kv);
+  u32("attention.key_length", m.head_dim);
+  u32("attention.value_length", m.head_dim);
+  f32("attention.layer_norm_rms_epsilon", 1e-5f);
+  f32("rope.freq_base", 10000.0f);
+  if (m.linear_scale > 0) {
+    text("rope.scaling.type", "linear");
+    f32("rope.scaling.factor", m.linear_scale);
+  }
+}
+
+}  // namespace
+
+Bytes make_gguf(const TestModel& m) {
+  const std::vector<Tensor> tensors = Builder(m).tensors();
+  Writer metadata, out;
+  uint64_t keys = 0, offset = 0;
+  write_metadata(m, metadata, keys);
+  out.bytes = {'G', 'G', 'U', 'F'};
+  out.number<uint32_t>(3);
+  out.number<uint64_t>(tensors.size());
+  out.number<uint64_t>(keys);
+  out.bytes.insert(out.bytes.end(), metadata.bytes.begin(), metadata.bytes.end());
+  for (const Tensor& t : tensors) {
+    out.string(t.name);
+    out.number(static_cast<uint32_t>(t.shape.size()));
+    for (int64_t size : t.shape) out.number(static_cast<uint64_t>(size));
+    out.number(info(t.type).ggml_type);
+    out.number(offset);
+    offset += (t.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  for (const Tensor& t : tensors) {
+    out.align();
+    out.bytes.insert(out.bytes.end(), t.bytes.begin(), t.bytes.end());
+  }
+  out.align();
+  return std::move(out.bytes);
+}
+
+std::shared_ptr<format::ModelFile> make_file(const TestModel& m) {
+  auto file = format::ModelFile::open(std::make_shared<format::MemorySource>(make_gguf(m)));
+  MEADOW_CHECK(file.has_value());
+  return *file;
+}
+
+}  // namespace meadow::model::testing

@@ -1,0 +1,32 @@
+// Small random models as GGUF bytes in memory, for tests: every supported architecture and weight
+// type, nothing shared with the reader but the format.
+// Thread rule: pure functions.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/dtype.h"
+#include "format/model_file.h"
+
+namespace meadow::model::testing {
+
+struct TestModel {
+  std::string architecture = "llama";  // llama, qwen2 or qwen3
+  DType type = DType::kQ4_1;           // of matrices; norms and biases are F32
+  int32_t n_blocks = 4;
+  int64_t n_embd = 64, n_ff = 96;
+  int64_t n_head = 4, n_head_kv = 2, head_dim = 32;
+  int64_t n_vocab = 100, n_ctx = 512;
+  bool tied_head = false;
+  float linear_scale = 0;     // > 0: rope.scaling.type linear
+  bool rope_factors = false;  // a tensor rope_freqs.weight
+  uint64_t seed = 1;
+};
+
+Bytes make_gguf(const TestModel& model);
+// The same, opened.
+std::shared_ptr<format::ModelFile> make_file(const TestModel& model);
+
+}  // namespace meadow::model::testing
