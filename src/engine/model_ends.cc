@@ -1,0 +1,75 @@
+#include "engine/model_ends.h"
+
+#include "kernels/elementwise.h"
+#include "model/loader.h"
+
+namespace meadow::engine {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+}  // namespace
+
+ModelEnds::ModelEnds(std::shared_ptr<format::ModelFile> file, int threads, model::Hyperparameters h)
+    : file_(std::move(file)), h_(std::move(h)), ops_(threads) {}
+
+Result<std::unique_ptr<ModelEnds>> ModelEnds::load(std::shared_ptr<format::ModelFile> file,
+                                                   int threads) {
+  if (threads < 1 || threads > kMaxThreads)
+    return fail(Code::kInvalidArgument, "{} threads; expected 1 to {}", threads, kMaxThreads);
+  MEADOW_TRY(model::Hyperparameters h, model::hyperparameters(*file));
+  std::unique_ptr<ModelEnds> ends(new ModelEnds(std::move(file), threads, std::move(h)));
+  if (auto loaded = ends->load_weights(); !loaded)
+    return fail(loaded.error().within(ends->file_->name()));
+  return ends;
+}
+
+Result<void> ModelEnds::load_weights() {
+  model::Loader loader(*file_, ops_);
+  MEADOW_TRY(embeddings_, loader.matrix("token_embd.weight", h_.n_embd, h_.n_vocab));
+  MEADOW_TRY(norm_, loader.vector("output_norm.weight", h_.n_embd));
+  head_ = embeddings_;
+  if (!h_.tied_head) {
+    MEADOW_TRY(head_, loader.matrix("output.weight", h_.n_embd, h_.n_vocab));
+  }
+  for (const char* prefix : {"token_", "output"}) {
+    loader.set_prefix(prefix);
+    MEADOW_TRY_VOID(loader.check_all_used());
+  }
+  return {};
+}
+
+Result<std::vector<float>> ModelEnds::embed(std::span<const int32_t> ids) {
+  for (int32_t id : ids)
+    if (id < 0 || id >= h_.n_vocab)
+      return fail(Code::kInvalidArgument, "token {} is not in the vocabulary of {}", id,
+                  h_.n_vocab);
+  ops_.reset();
+  const compute::Tensor rows = ops_.make(h_.n_embd, static_cast<int64_t>(ids.size()));
+  ops_.get_rows(embeddings_, ids, rows);
+  std::vector<float> out(ids.size() * static_cast<size_t>(h_.n_embd));
+  MEADOW_TRY_VOID(ops_.read(rows, out));
+  return out;
+}
+
+Result<std::vector<float>> ModelEnds::logits(std::span<const float> hidden) {
+  const auto width = static_cast<size_t>(h_.n_embd);
+  if (hidden.empty() || hidden.size() % width != 0)
+    return fail(Code::kInvalidArgument, "{} hidden values are not whole positions of {}",
+                hidden.size(), width);
+  if (!kernels::all_finite(hidden.data(), static_cast<int64_t>(hidden.size())))
+    return fail(Code::kInvalidArgument, "a hidden value is not finite");
+  const auto n = static_cast<int64_t>(hidden.size() / width);
+  ops_.reset();
+  const compute::Tensor x = ops_.make(h_.n_embd, n), y = ops_.make(h_.n_vocab, n);
+  ops_.write(x, hidden);
+  ops_.rms_norm(x, norm_, h_.norm_epsilon, x);
+  ops_.matmul(head_, x, y);
+  std::vector<float> out(static_cast<size_t>(h_.n_vocab * n));
+  MEADOW_TRY_VOID(ops_.read(y, out));
+  if (!kernels::all_finite(out.data(), static_cast<int64_t>(out.size())))
+    return fail(Code::kInvalidArgument, "the head made a logit that is not finite");
+  return out;
+}
+
+}  // namespace meadow::engine
