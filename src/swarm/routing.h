@@ -29,10 +29,12 @@ struct Route {
   double seconds_per_token = 0;  // expected
 };
 
-// Dynamic programme over block borders: entering server s costs its measured (or assumed) round
-// trip halved plus kHopSeconds, every block 1 / its announced speed; a server may be entered and
-// left anywhere inside its span. Ties: fewer hops, then the lower peer id. kUnavailable names the
-// blocks nobody can take ("blocks 10 to 14 have no server online").
+// Dynamic programme over block borders: entering server s costs half its measured (or assumed)
+// round trip plus kHopSeconds, every block 1 / its announced speed, and the last server's answer
+// half its round trip again; a server may be entered and left anywhere inside its span. Ties: fewer
+// hops, then the lower peer id. kInvalidArgument: an empty or negative range. kUnavailable names
+// the blocks nobody can take and how many servers were passed over for them ("blocks 10 to 14 have
+// no server online").
 Result<Route> find_route(std::span<const ServerInfo> servers, const RouteRequest& request);
 
 constexpr double kHopSeconds = 0.0005;        // handling of one message at both ends
