@@ -76,6 +76,9 @@ class Membership final : public Directory, public MemberHandler {
   // answers are acted upon as they come.
   void tick();
 
+  // Own address, where the port became known only after the start. Call it before the first tick.
+  void set_address(const std::string& address);
+
   // ---- own lease (servers) ----------------------------------------------------------------------
 
   // Announces the span in this state, to several members at once, and from then on renews it. Say
