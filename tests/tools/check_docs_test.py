@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""The docs point only to pages that exist, and docs/errors.md lists every code of src/base/result.h."""
+
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+class Docs(unittest.TestCase):
+    def pages(self):
+        return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+    def test_links_lead_somewhere(self):
+        for page in self.pages():
+            for target in LINK.findall(page.read_text(encoding="utf-8")):
+                if "://" not in target:
+                    with self.subTest(page=page.name, target=target):
+                        self.assertTrue((page.parent / target).exists())
+
+    def test_every_error_code_is_documented(self):
+        header = (ROOT / "src/base/result.h").read_text(encoding="utf-8")
+        names = (ROOT / "src/base/result.cc").read_text(encoding="utf-8")
+        codes = re.findall(r"^  (k\w+),", header, re.MULTILINE)
+        spelled = dict(re.findall(r'Code::(k\w+):\s*return "([\w-]+)"', names))
+        table = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
+        self.assertGreaterEqual(len(codes), 10)
+        for code in codes:
+            with self.subTest(code):
+                self.assertIn(f"| `{code}` | {spelled[code]} |", table)
+
+
+if __name__ == "__main__":
+    unittest.main()
