@@ -147,7 +147,7 @@ Result<void> read_header(Cursor& in, GgufHead& head) {
   MEADOW_TRY(const ByteView magic, in.take(kMagic.size(), "magic"));
   if (as_text(magic) != kMagic)
     return in.corrupt(0, "not a GGUF file: it starts with {} instead of 'GGUF'",
-                      quoted(as_text(magic)));
+                      in_quotes(as_text(magic)));
   MEADOW_TRY(head.version, in.number<uint32_t>("version"));
   if (head.version != 0 && (head.version & 0xffff) == 0)
     return in.at(Code::kUnsupported, 4,
@@ -166,7 +166,7 @@ Result<void> read_metadata(Cursor& in, uint64_t count, GgufHead& head) {
     MEADOW_TRY(const std::string_view key, in.string(kMaxKeyBytes, "metadata key"));
     if (key.empty()) return in.corrupt(start, "metadata key {} is empty", i);
     if (!keys.insert(key).second)
-      return in.corrupt(start, "metadata key {} is there twice", quoted(key));
+      return in.corrupt(start, "metadata key {} is there twice", in_quotes(key));
     MEADOW_TRY(const ValueType type, read_type(in));
     MEADOW_TRY(Value value, read_value(in, type, 0));
     if (key == "general.alignment") {
@@ -188,11 +188,11 @@ Result<void> measure(const Cursor& in, uint64_t start, TensorInfo& tensor) {
   const GgmlType* type = ggml_type(tensor.ggml_type);
   if (type == nullptr)
     return in.at(Code::kUnsupported, start,
-                 fmt::format("tensor {} has the unknown element type {}", quoted(tensor.name),
+                 fmt::format("tensor {} has the unknown element type {}", in_quotes(tensor.name),
                              tensor.ggml_type));
   if (tensor.shape[0] % type->block_values != 0)
     return in.corrupt(start, "tensor {}: rows of {} values are no multiple of {}'s block of {}",
-                      quoted(tensor.name), tensor.shape[0], type->name, type->block_values);
+                      in_quotes(tensor.name), tensor.shape[0], type->name, type->block_values);
   uint64_t bytes = static_cast<uint64_t>(tensor.shape[0] / type->block_values);
   bool overflow = __builtin_mul_overflow(bytes, static_cast<uint64_t>(type->block_bytes), &bytes);
   int64_t values = 1;  // their number must be countable too, whatever the type
@@ -202,7 +202,7 @@ Result<void> measure(const Cursor& in, uint64_t start, TensorInfo& tensor) {
       overflow |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(tensor.shape[i]), &bytes);
   }
   if (overflow)
-    return in.corrupt(start, "tensor {}: its shape overflows 64 bits", quoted(tensor.name));
+    return in.corrupt(start, "tensor {}: its shape overflows 64 bits", in_quotes(tensor.name));
   tensor.bytes = bytes;
   return {};
 }
@@ -215,12 +215,12 @@ Result<TensorInfo> read_tensor(Cursor& in) {
   tensor.name = name;
   MEADOW_TRY(const uint32_t dimensions, in.number<uint32_t>("number of dimensions"));
   if (dimensions < 1 || dimensions > kMaxDimensions)
-    return in.corrupt(start, "tensor {} has {} dimensions; expected 1 to {}", quoted(name),
+    return in.corrupt(start, "tensor {} has {} dimensions; expected 1 to {}", in_quotes(name),
                       dimensions, kMaxDimensions);
   for (uint32_t i = 0; i < dimensions; i++) {
     MEADOW_TRY(const uint64_t size, in.number<uint64_t>("dimension"));
     if (size == 0 || size > static_cast<uint64_t>(INT64_MAX))
-      return in.corrupt(start, "tensor {}: dimension {} is {}", quoted(name), i, size);
+      return in.corrupt(start, "tensor {}: dimension {} is {}", in_quotes(name), i, size);
     tensor.shape.push_back(static_cast<int64_t>(size));
   }
   MEADOW_TRY(tensor.ggml_type, in.number<uint32_t>("element type"));
@@ -240,11 +240,11 @@ Result<void> place(const Cursor& in, GgufHead& head, uint64_t file_bytes) {
     TensorInfo& tensor = head.tensors[i];
     if (tensor.offset % head.alignment != 0)
       return in.corrupt(data, "tensor {}: its offset {} is no multiple of the alignment {}",
-                        quoted(tensor.name), tensor.offset, head.alignment);
+                        in_quotes(tensor.name), tensor.offset, head.alignment);
     if (data > file_bytes || tensor.offset > file_bytes - data ||
         tensor.bytes > file_bytes - data - tensor.offset)
       return in.corrupt(data, "tensor {}: {} bytes at {} after this, but the file ends at {}",
-                        quoted(tensor.name), tensor.bytes, tensor.offset, file_bytes);
+                        in_quotes(tensor.name), tensor.bytes, tensor.offset, file_bytes);
     tensor.offset += data;
     order.emplace_back(tensor.offset, i);
   }
@@ -252,8 +252,8 @@ Result<void> place(const Cursor& in, GgufHead& head, uint64_t file_bytes) {
   for (size_t i = 1; i < order.size(); i++) {
     const TensorInfo& before = head.tensors[order[i - 1].second];
     if (before.offset + before.bytes > order[i].first)
-      return in.corrupt(order[i].first, "tensors {} and {} overlap", quoted(before.name),
-                        quoted(head.tensors[order[i].second].name));
+      return in.corrupt(order[i].first, "tensors {} and {} overlap", in_quotes(before.name),
+                        in_quotes(head.tensors[order[i].second].name));
   }
   return {};
 }
@@ -274,7 +274,7 @@ Result<GgufHead> parse(Cursor& in, uint64_t file_bytes) {
     const uint64_t start = in.position();
     MEADOW_TRY(TensorInfo tensor, read_tensor(in));
     if (!names.insert(tensor.name).second)
-      return in.corrupt(start, "tensor {} is there twice", quoted(tensor.name));
+      return in.corrupt(start, "tensor {} is there twice", in_quotes(tensor.name));
     head.tensors.push_back(std::move(tensor));
   }
   head.directory_end = in.position();

@@ -104,8 +104,8 @@ std::unexpected<Error> Metadata::wrong_type(std::string_view key, std::string_vi
   const Value* value = find(key);
   if (value == nullptr)
     return fail(Code::kNotFound, "{}: metadata has no key {}; it should be a {}", source_,
-                quoted(key), expected);
-  return fail(Code::kCorrupt, "{}: metadata key {}: expected {}, got {}", source_, quoted(key),
+                in_quotes(key), expected);
+  return fail(Code::kCorrupt, "{}: metadata key {}: expected {}, got {}", source_, in_quotes(key),
               expected, type_name(*value));
 }
 
@@ -126,7 +126,7 @@ Result<uint64_t> Metadata::u64(std::string_view key) const {
   const int64_t number = *integer_at(value->type, value->bytes.data());
   if (number < 0)
     return fail(Code::kCorrupt, "{}: metadata key {}: expected a number of at least 0, got {}",
-                source_, quoted(key), number);
+                source_, in_quotes(key), number);
   return static_cast<uint64_t>(number);
 }
 
@@ -161,7 +161,7 @@ Result<IntegerArray> Metadata::integers(std::string_view key) const {
     for (uint64_t i = 0; i < value->count; i++)
       if (!integer_at(value->element, value->bytes.data() + i * sizeof(uint64_t)))
         return fail(Code::kCorrupt, "{}: metadata key {}: element {} is above {}", source_,
-                    quoted(key), i, INT64_MAX);
+                    in_quotes(key), i, INT64_MAX);
   return IntegerArray(*value);
 }
 
@@ -186,7 +186,7 @@ Result<std::string_view> Metadata::string_or(std::string_view key,
   return has(key) ? string(key) : otherwise;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kLimit = 80;
   std::string out = "'";
   for (const char c : text.substr(0, kLimit)) {

@@ -157,6 +157,6 @@ class Metadata {
 };
 
 // `text` in single quotes for an error or a terminal: control bytes escaped, cut after 80 bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace meadow::format

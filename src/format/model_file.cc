@@ -62,7 +62,7 @@ const TensorInfo* ModelFile::find(std::string_view name) const {
 Result<const TensorInfo*> ModelFile::tensor(std::string_view name) const {
   const TensorInfo* found = find(name);
   if (found == nullptr)
-    return fail(Code::kCorrupt, "{}: the model has no tensor {}", source_->name(), quoted(name));
+    return fail(Code::kCorrupt, "{}: the model has no tensor {}", source_->name(), in_quotes(name));
   return found;
 }
 
@@ -71,7 +71,7 @@ Result<DType> ModelFile::dtype_of(const TensorInfo& tensor) const {
   return fail(Code::kUnsupported,
               "{}: tensor {} is {}; this version computes with {}: quantise the "
               "model to one of these",
-              source_->name(), quoted(tensor.name), ggml_type_name(tensor.ggml_type),
+              source_->name(), in_quotes(tensor.name), ggml_type_name(tensor.ggml_type),
               supported_type_names());
 }
 
