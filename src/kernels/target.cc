@@ -1,15 +1,22 @@
 #include "kernels/target.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <string>
 
+#include "kernels/simd.h"
 #include "kernels/table.h"
 
 namespace meadow::kernels {
 namespace {
+
+constexpr Target kAllTargets[] = {Target::kScalar, Target::kNeon, Target::kAvx2, Target::kAvx512,
+                                  Target::kAvx512Vnni};
+constexpr size_t kTargets = std::size(kAllTargets);
 
 std::optional<Target> parse(std::string_view text) {
   for (Target t :
@@ -62,7 +69,12 @@ std::string_view name(Target target) {
   return "unknown";
 }
 
-std::vector<Target> runnable_targets() { return {Target::kScalar}; }
+std::vector<Target> runnable_targets() {
+  std::vector<Target> out{Target::kScalar};
+  for (Target t : kAllTargets)
+    if (target_is_supported(t)) out.push_back(t);
+  return out;
+}
 
 Target active_target() { return current().load(std::memory_order_relaxed); }
 
@@ -85,6 +97,18 @@ Result<void> force_target(Target target) {
   return {};
 }
 
-const Table& active_table() { return scalar_table(); }
+const Table& active_table() {
+  static const std::array<Table, kTargets> tables = [] {
+    std::array<Table, kTargets> out;
+    for (Target t : kAllTargets) {
+      Table& table = out[static_cast<size_t>(t)];
+      table = scalar_table();
+      fill_matmul(t, table);
+      fill_elementwise(t, table);
+    }
+    return out;
+  }();
+  return tables[static_cast<size_t>(active_target())];
+}
 
 }  // namespace meadow::kernels

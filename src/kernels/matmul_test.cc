@@ -1,0 +1,116 @@
+// Every target against the scalar definition, in every bit.
+#include "kernels/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/each_target.h"
+#include "kernels/reference.h"
+#include "kernels/test_data.h"
+
+namespace meadow::kernels {
+namespace {
+using namespace test;
+
+constexpr int64_t kTokens[] = {1, 2, 3, 4, 5, 8, 13, 33};
+
+class MatmulOfType : public testing::TestWithParam<DType> {};
+
+INSTANTIATE_TEST_SUITE_P(Types, MatmulOfType, testing::ValuesIn(kAllTypes),
+                         [](const auto& i) { return std::string(meadow::info(i.param).name); });
+
+struct Case {
+  int64_t k, m, n;
+  Values weights, activations;
+};
+
+// k any value for float types, any multiple of 32 for quantised ones; m any.
+Case draw_case(Rng& rng, DType type, int index) {
+  Case c;
+  const int64_t unit = info(type).block_values;
+  c.k = unit * (1 + static_cast<int64_t>(rng.below(unit == 1 ? 300 : 12)));
+  c.m = 1 + static_cast<int64_t>(rng.below(index % 7 == 0 ? 300 : 90));
+  c.n = kTokens[rng.below(std::size(kTokens))];
+  c.weights = kAllValues[index % 5];
+  c.activations = kAllValues[index / 5 % 5];
+  return c;
+}
+
+TEST_P(MatmulOfType, EveryTargetAndThreadCountGivesTheReferencesBits) {
+  Rng rng(77 + static_cast<uint64_t>(GetParam()));
+  ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3)};
+  Scratch scratch;
+  for (int i = 0; i < 75; i++) {
+    const Case c = draw_case(rng, GetParam(), i);
+    SCOPED_TRACE(fmt::format("case {}: k {} m {} n {}", i, c.k, c.m, c.n));
+    const auto w = weights(rng, GetParam(), c.k, c.m, c.weights);
+    const auto x = floats(rng, c.k * c.n, c.activations);
+    std::vector<float> want(static_cast<size_t>(c.m * c.n));
+    reference::matmul(w.matrix, x.data(), c.n, want.data());
+    on_each_target([&] {
+      std::vector<float> got(want.size(), NAN);
+      matmul(w.matrix, x.data(), c.n, got.data(), pools[i % 3], scratch);
+      EXPECT_EQ(difference(got, want), "");
+    });
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(MatmulOfType, ABatchEqualsItsTokensAlone) {
+  Rng rng(5);
+  ThreadPool pool(2);
+  Scratch scratch;
+  const int64_t k = 352, m = 75, n = 13;
+  const auto w = weights(rng, GetParam(), k, m, Values::kOrdinary);
+  const auto x = floats(rng, k * n);
+  on_each_target([&] {
+    std::vector<float> batch(static_cast<size_t>(m * n)), alone(static_cast<size_t>(m));
+    matmul(w.matrix, x.data(), n, batch.data(), pool, scratch);
+    for (int64_t t = 0; t < n; t++) {
+      matmul(w.matrix, x.data() + t * k, 1, alone.data(), pool, scratch);
+      EXPECT_EQ(difference({batch.data() + t * m, static_cast<size_t>(m)}, alone), "");
+    }
+  });
+}
+
+// The largest integers that the format and the activations allow must not overflow a partial sum.
+TEST(Matmul, ExtremeIntegersAreExact) {
+  ThreadPool pool(1);
+  Scratch scratch;
+  const int64_t k = 64, m = 37;
+  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1})
+    for (uint8_t pattern : {0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0})
+      for (float sign : {1.0f, -1.0f})
+        for (int64_t n : {1, 7}) {
+          SCOPED_TRACE(fmt::format("{} {:x} {} {}", info(type).name, pattern, sign, n));
+          Rng rng(9);
+          auto w = weights(rng, type, k, m, Values::kOrdinary);
+          const int64_t header = type == DType::kQ4_1 ? 4 : 2, block = info(type).block_bytes;
+          for (int64_t b = 0; b < m * k / 32; b++)
+            std::fill_n(w.bytes.begin() + b * block + header, block - header, pattern);
+          const std::vector<float> x(static_cast<size_t>(k * n), 3.25f * sign);
+          std::vector<float> want(static_cast<size_t>(m * n)), got(want.size());
+          reference::matmul(w.matrix, x.data(), n, want.data());
+          on_each_target([&] {
+            matmul(w.matrix, x.data(), n, got.data(), pool, scratch);
+            EXPECT_EQ(difference(got, want), "");
+          });
+        }
+}
+
+TEST(Matmul, NothingIsDoneForNothing) {
+  ThreadPool pool(2);
+  Scratch scratch;
+  on_each_target([&] {
+    const Matrix empty{DType::kQ4_0, nullptr, 64, 0};
+    matmul(empty, nullptr, 3, nullptr, pool, scratch);
+    const Matrix some{DType::kF32, nullptr, 8, 8};
+    matmul(some, nullptr, 0, nullptr, pool, scratch);
+    float y[2] = {1, 1};
+    matmul({DType::kF32, nullptr, 0, 2}, nullptr, 1, y, pool, scratch);
+    EXPECT_EQ(y[0], 0.0f);
+    EXPECT_EQ(y[1], 0.0f);
+  });
+}
+
+}  // namespace
+}  // namespace meadow::kernels

@@ -1,0 +1,276 @@
+// Quantised weights times quantised activations. Per-target header.
+//
+// A tile is rows x T tokens with the rows in lanes, so every output is one lane's chain over
+// ascending blocks, whatever the shape. Few tokens decode the weights in registers as they stream
+// past; many tokens first unpack a panel of rows that stays in the cache.
+#if defined(MEADOW_KERNELS_QUANTISED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MEADOW_KERNELS_QUANTISED_INL_H_
+#undef MEADOW_KERNELS_QUANTISED_INL_H_
+#else
+#define MEADOW_KERNELS_QUANTISED_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "kernels/activations-inl.h"
+#include "kernels/dots-inl.h"
+#include "kernels/matmul.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace meadow::kernels::HWY_NAMESPACE {
+
+constexpr int kStreamTokens = 4;  // at most so many tokens decode in registers
+constexpr int kPanelTokens = 6;   // tokens of a tile over a panel
+constexpr int kPanelVectors = 2;  // vectors of rows in a panel
+
+// A source of weights for tile(): kVectors vectors of rows, block after block.
+//   next()   moves to the next block; then multiply(j, dot, x), scale(v), minimum(v)
+
+// Straight from the file's layout.
+template <class Decoder>
+class Stream {
+ public:
+  static constexpr bool kWide = Decoder::kWide, kMinimum = Decoder::kMinimum;
+  static constexpr int kVectors = 1;
+
+  Stream(const uint8_t* rows, int64_t stride)
+      : at_(rows - kBytes), ahead_(rows + kLanes * stride), stride_(stride) {}
+
+  HWY_INLINE void next() {
+    // The rows after these, in the order of addresses: they are wanted next.
+    for (int i = 0; i < kLanes * kBytes; i += 64) __builtin_prefetch(ahead_ + i, 0, 2);
+    ahead_ += kLanes * kBytes;
+    at_ += kBytes;
+    block_.load(at_, stride_);
+  }
+  HWY_INLINE V8 bytes(int, int j) const { return block_.bytes(j); }
+  HWY_INLINE V16 words(int, int j) const {
+    const V8 b = block_.bytes(j / 2);
+    return j % 2 == 0 ? even_bytes(b) : odd_bytes(b);
+  }
+  HWY_INLINE VF scale(int) const { return block_.scale(); }
+  HWY_INLINE VF minimum(int) const { return block_.minimum(); }
+
+ private:
+  static constexpr int64_t kBytes = info(Decoder::kType).block_bytes;
+  Decoder block_;
+  const uint8_t* at_;
+  const uint8_t* ahead_;
+  int64_t stride_;
+};
+
+// Unpacked: per block the integer vectors, then scales, then minimums, of kPanelVectors vectors
+// each.
+template <bool kWideWeights, bool kHasMinimum>
+class Panel {
+ public:
+  static constexpr bool kWide = kWideWeights, kMinimum = kHasMinimum;
+  static constexpr int kVectors = kPanelVectors;
+  static constexpr int64_t kStep = (x_dwords(kWide) + 1 + kMinimum) * kVectors * HWY_MAX_BYTES;
+
+  explicit Panel(const uint8_t* data) : at_(data - kStep) {}
+
+  HWY_INLINE void next() { at_ += kStep; }
+  HWY_INLINE V8 bytes(int v, int j) const { return hn::Load(d8, at(v, j)); }
+  HWY_INLINE V16 words(int v, int j) const { return hn::BitCast(d16, bytes(v, j)); }
+  HWY_INLINE VF scale(int v) const { return hn::BitCast(df, bytes(v, x_dwords(kWide))); }
+  HWY_INLINE VF minimum(int v) const { return hn::BitCast(df, bytes(v, x_dwords(kWide) + 1)); }
+
+  // Unpacks vector v of rows.
+  template <class Decoder>
+  static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, uint8_t* out) {
+    Stream<Decoder> stream(rows, stride);
+    out += v * HWY_MAX_BYTES;
+    const auto put = [&out](V8 value) HWY_ATTR {
+      hn::Store(value, d8, out);
+      out += kVectors * HWY_MAX_BYTES;
+    };
+    for (int64_t b = 0; b < blocks; b++) {
+      stream.next();
+      MEADOW_UNROLL for (int j = 0; j < x_dwords(kWide); j++) {
+        if constexpr (kWide)
+          put(hn::BitCast(d8, stream.words(0, j)));
+        else
+          put(stream.bytes(0, j));
+      }
+      put(hn::BitCast(d8, stream.scale(0)));
+      if constexpr (kMinimum) put(hn::BitCast(d8, stream.minimum(0)));
+    }
+  }
+
+ private:
+  HWY_INLINE const uint8_t* at(int v, int j) const {
+    return at_ + (j * kVectors + v) * HWY_MAX_BYTES;
+  }
+  const uint8_t* at_;
+};
+
+HWY_INLINE VF broadcast_float(const int32_t* p) { return hn::BitCast(df, hn::Set(d32, *p)); }
+
+// y[t · ldy + row] for T tokens and all rows of the source.    a: a tile of activations
+template <int T, class Source>
+HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, float* y, int64_t ldy) {
+  constexpr int kVectors = Source::kVectors, kX = x_dwords(Source::kWide);
+  using Dot = std::conditional_t<Source::kWide, WideDot, NarrowDot>;
+  VF acc[kVectors][T];
+  for (int v = 0; v < kVectors; v++)
+    for (int t = 0; t < T; t++) acc[v][t] = hn::Zero(df);
+  for (int64_t b = 0; b < blocks; b++, a += (kX + 3) * T) {
+    source.next();
+    Dot dot[kVectors][T];
+    MEADOW_UNROLL for (int v = 0; v < kVectors; v++) {
+      MEADOW_UNROLL for (int t = 0; t < T; t++) dot[v][t].start();
+    }
+    MEADOW_UNROLL for (int j = 0; j < kX; j++) {
+      MEADOW_UNROLL for (int v = 0; v < kVectors; v++) {
+        if constexpr (Source::kWide) {
+          const V16 w = source.words(v, j);
+          MEADOW_UNROLL for (int t = 0; t < T; t++) dot[v][t].add(w, hn::Set(d32, a[j * T + t]));
+        } else {
+          const V8 w = source.bytes(v, j);
+          MEADOW_UNROLL for (int t = 0; t < T; t++) dot[v][t].add(w, hn::Set(d32, a[j * T + t]));
+        }
+      }
+    }
+    MEADOW_UNROLL for (int v = 0; v < kVectors; v++) {
+      const VF scale = source.scale(v);
+      MEADOW_UNROLL for (int t = 0; t < T; t++) {
+        const V32 sum = hn::Add(dot[v][t].total(), hn::Set(d32, a[kX * T + t]));
+        const VF d = broadcast_float(a + (kX + 1) * T + t);
+        acc[v][t] = hn::MulAdd(hn::ConvertTo(df, sum), hn::Mul(scale, d), acc[v][t]);
+        if constexpr (Source::kMinimum)
+          acc[v][t] =
+              hn::MulAdd(source.minimum(v), broadcast_float(a + (kX + 2) * T + t), acc[v][t]);
+      }
+    }
+  }
+  for (int v = 0; v < kVectors; v++)
+    for (int t = 0; t < T; t++) hn::StoreU(acc[v][t], df, y + t * ldy + v * kLanes);
+}
+
+// tile() for a number of tokens known at run time, at most T.
+template <int T, class Source>
+void tile_of(int tokens, const Source& source, int64_t blocks, const int32_t* a, float* y,
+             int64_t ldy) {
+  if constexpr (T > 1) {
+    if (tokens < T) return tile_of<T - 1>(tokens, source, blocks, a, y, ldy);
+  }
+  tile<T>(source, blocks, a, y, ldy);
+}
+
+// One product. Rows are taken in groups of whole vectors; the last group, if it is not whole, is
+// copied and padded with zero rows, and its results are copied back.
+template <class Decoder>
+class QuantisedProduct {
+ public:
+  QuantisedProduct(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
+                   Scratch& scratch)
+      : w_(w), x_(x), n_(n), y_(y), pool_(pool), scratch_(scratch) {}
+
+  void run() {
+    const bool stream = n_ <= kStreamTokens;
+    tile_tokens_ = stream ? static_cast<int>(n_) : kPanelTokens;
+    tiles_ = (n_ + tile_tokens_ - 1) / tile_tokens_;
+    group_rows_ = stream ? kLanes : kLanes * kPanelVectors;
+    quantise();
+    copy_tail();
+    if (!stream)
+      panels_ = scratch_.get<uint8_t>(Scratch::kPanels,
+                                      static_cast<size_t>(pool_.size() * panel_bytes()));
+    const int64_t groups = (w_.m + group_rows_ - 1) / group_rows_;
+    pool_.run(static_cast<size_t>(groups), static_cast<size_t>(chunk(groups, stream)),
+              [this, stream](size_t begin, size_t end, int worker) {
+                for (size_t g = begin; g < end; g++)
+                  if (stream)
+                    stream_group(static_cast<int64_t>(g));
+                  else
+                    panel_group(static_cast<int64_t>(g), worker);
+              });
+  }
+
+ private:
+  using WeightPanel = Panel<Decoder::kWide, Decoder::kMinimum>;
+
+  int64_t blocks() const { return w_.k / 32; }
+  int64_t stride() const { return row_bytes(w_.type, w_.k); }
+  int64_t panel_bytes() const { return std::max<int64_t>(blocks(), 1) * WeightPanel::kStep; }
+  int tokens(int64_t tile) const {
+    return static_cast<int>(std::min<int64_t>(tile_tokens_, n_ - tile * tile_tokens_));
+  }
+  const int32_t* activations(int64_t tile) const {
+    return activations_ + tile * tile_tokens_ * blocks() * block_dwords(Decoder::kWide);
+  }
+
+  // Groups that a thread takes at a time. The first rows of a chunk come unprefetched, so not too
+  // few; every thread gets some.
+  int64_t chunk(int64_t groups, bool stream) const {
+    if (!stream) return 1;
+    const int64_t share = (groups + 2 * pool_.size() - 1) / (2 * pool_.size());
+    return std::max<int64_t>(1, std::min<int64_t>(share, 128 / kLanes));
+  }
+
+  void quantise() {
+    int32_t* out = scratch_.get<int32_t>(
+        Scratch::kActivations, static_cast<size_t>(n_ * blocks() * block_dwords(Decoder::kWide)));
+    activations_ = out;
+    pool_.run(static_cast<size_t>(tiles_), 1, [this, out](size_t begin, size_t end, int) {
+      for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++)
+        quantise_tile<Decoder::kWide>(x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
+                                      Decoder::kOffset, out + (activations(i) - activations_));
+    });
+  }
+
+  void copy_tail() {
+    const int64_t rows = w_.m % group_rows_;
+    if (rows == 0) return;
+    const auto used = static_cast<size_t>(rows * stride());
+    const auto all = static_cast<size_t>(group_rows_ * stride());
+    uint8_t* copy = scratch_.get<uint8_t>(Scratch::kTail, all);
+    if (used > 0) std::memcpy(copy, w_.data + (w_.m - rows) * stride(), used);
+    std::fill(copy + used, copy + all, uint8_t{0});
+    tail_ = copy;
+  }
+  bool whole(int64_t group) const { return (group + 1) * group_rows_ <= w_.m; }
+  const uint8_t* rows(int64_t group) const {
+    return whole(group) ? w_.data + group * group_rows_ * stride() : tail_;
+  }
+
+  template <int T, class Source>
+  void tile_into(int64_t group, int64_t tile_index, const Source& source) {
+    const int count = tokens(tile_index);
+    float* y = y_ + tile_index * tile_tokens_ * w_.m + group * group_rows_;
+    if (whole(group)) return tile_of<T>(count, source, blocks(), activations(tile_index), y, w_.m);
+    float padded[kPanelTokens * kPanelVectors * kLanes];
+    tile_of<T>(count, source, blocks(), activations(tile_index), padded, group_rows_);
+    for (int t = 0; t < count; t++)
+      std::copy_n(padded + t * group_rows_, w_.m % group_rows_, y + t * w_.m);
+  }
+
+  void stream_group(int64_t group) {
+    tile_into<kStreamTokens>(group, 0, Stream<Decoder>(rows(group), stride()));
+  }
+
+  void panel_group(int64_t group, int worker) {
+    uint8_t* panel = panels_ + worker * panel_bytes();
+    for (int v = 0; v < kPanelVectors; v++)
+      WeightPanel::template pack<Decoder>(rows(group) + v * kLanes * stride(), stride(), blocks(),
+                                          v, panel);
+    for (int64_t i = 0; i < tiles_; i++) tile_into<kPanelTokens>(group, i, WeightPanel(panel));
+  }
+
+  const Matrix& w_;
+  const float* x_;
+  int64_t n_;
+  float* y_;
+  ThreadPool& pool_;
+  Scratch& scratch_;
+  int tile_tokens_ = 0;
+  int64_t tiles_ = 0, group_rows_ = 0;
+  const int32_t* activations_ = nullptr;
+  const uint8_t* tail_ = nullptr;
+  uint8_t* panels_ = nullptr;
+};
+
+}  // namespace meadow::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
