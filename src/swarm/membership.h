@@ -61,7 +61,7 @@ struct MembershipStats {
   size_t leases = 0, tombstones = 0, addresses = 0, registered = 0;
   uint64_t exchanges = 0, exchanges_failed = 0, exchanges_answered = 0;
   uint64_t leases_accepted = 0, leases_refused = 0;
-  std::string last_refusal;  // of a lease: why
+  std::string last_refusal;  // of a lease of another, or of making the own one: why
 };
 
 class Membership final : public Directory, public MemberHandler {

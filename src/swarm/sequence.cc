@@ -1,0 +1,87 @@
+#include "swarm/sequence.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "swarm/lease.h"
+
+namespace meadow::swarm {
+namespace {
+
+constexpr uint64_t kReserve = 1000;
+
+// Whole or not at all: a crash leaves the old bound or the new one.
+Result<void> replace_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + "." + std::to_string(getpid()) + ".new";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return fail(Code::kUnavailable, "cannot write {}: {}; is its folder writable?", path,
+                strerror(errno));
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(fd) == 0;
+  ::close(fd);
+  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  return fail(Code::kUnavailable, "cannot write {}: {}", path, strerror(error));
+}
+
+}  // namespace
+
+FileSequenceStore::FileSequenceStore(std::string path, uint64_t bound)
+    : path_(std::move(path)), next_(bound), reserved_(bound) {}
+
+Result<std::unique_ptr<FileSequenceStore>> FileSequenceStore::open(const std::string& path) {
+  uint64_t bound = 1;
+  std::ifstream in(path, std::ios::binary);
+  if (in) {
+    std::string text(64, '\0');
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(in.gcount()));
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bound);
+    const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+    if (error != std::errc() || (!rest.empty() && rest != "\n") || bound == 0 ||
+        bound > kMaxSequence)
+      return fail(Code::kCorrupt,
+                  "{}: expected one number from 1 to {}; remove the file, the swarm tells the "
+                  "number again",
+                  path, kMaxSequence);
+  }
+  return std::unique_ptr<FileSequenceStore>(new FileSequenceStore(path, bound));
+}
+
+Result<uint64_t> FileSequenceStore::next() {
+  const std::lock_guard lock(mutex_);
+  if (next_ >= kMaxSequence)
+    return fail(Code::kResourceExhausted, "{}: all numbers are used up", path_);
+  if (next_ >= reserved_) {
+    const uint64_t bound = std::min(next_ + kReserve, kMaxSequence);
+    MEADOW_TRY_VOID(replace_file(path_, fmt::format("{}\n", bound)));
+    reserved_ = bound;
+  }
+  return next_++;
+}
+
+void FileSequenceStore::raise(uint64_t seen) {
+  const std::lock_guard lock(mutex_);
+  next_ = std::max(next_, seen + 1);
+}
+
+Result<uint64_t> MemorySequenceStore::next() {
+  const std::lock_guard lock(mutex_);
+  return ++last_;
+}
+
+void MemorySequenceStore::raise(uint64_t seen) {
+  const std::lock_guard lock(mutex_);
+  last_ = std::max(last_, seen);
+}
+
+}  // namespace meadow::swarm
