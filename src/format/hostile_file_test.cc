@@ -77,18 +77,18 @@ TEST(HostileFile, EveryTruncationIsRefused) {
   }
 }
 
-TEST(HostileFile, EveryByteMayBeAnything) {
+TEST(HostileFile, EveryByteMayBeWrong) {
   const Bytes whole = small_file().bytes();
   largest_allocation = 0;
   int opened = 0;
   for (size_t at = 0; at < whole.size(); at++)
-    for (int value = 0; value < 256; value++) {
+    for (const uint8_t flip : {1, 2, 3, 4, 7, 8, 16, 32, 64, 127, 128, 255}) {
       Bytes damaged = whole;
-      damaged[at] = static_cast<uint8_t>(value);
+      damaged[at] ^= flip;
       opened += exercise(std::move(damaged));
     }
   EXPECT_GT(opened, 0);  // damage inside values is not structural
-  EXPECT_LT(opened, static_cast<int>(whole.size()) * 256);
+  EXPECT_LT(opened, static_cast<int>(whole.size()) * 12);
   EXPECT_LT(largest_allocation.load(), 32 * whole.size());
 }
 
@@ -98,7 +98,7 @@ TEST(HostileFile, RandomDamageInManyPlaces) {
   const uint64_t head =
       ModelFile::open(std::make_shared<MemorySource>(whole)).value()->tensors()[0].offset;
   largest_allocation = 0;
-  for (int round = 0; round < 3000; round++) {
+  for (int round = 0; round < 1000; round++) {
     Bytes damaged = whole;
     for (uint64_t i = 0; i <= rng.below(8); i++) {
       static constexpr uint64_t kValues[] = {0,          1,          0xff,       UINT64_MAX,
@@ -113,7 +113,7 @@ TEST(HostileFile, RandomDamageInManyPlaces) {
 
 TEST(HostileFile, RandomBytesAfterAMagic) {
   Rng rng(12);
-  for (int round = 0; round < 2000; round++) {
+  for (int round = 0; round < 1000; round++) {
     Bytes bytes = small_file().bytes();
     bytes.resize(24 + rng.below(200));
     rng.fill(std::span(bytes).subspan(24));
