@@ -133,7 +133,7 @@ using ServerMessage = std::variant<Opened, StepOutput, Beat, PushFailed, StepRef
 
 // The output of the previous span, which is the input of the receiver.
 struct PushRequest {
-  SessionId session;  // the receiver\'s: NextHop::session
+  SessionId session;  // the receiver's: NextHop::session
   uint32_t epoch = 0;
   uint64_t step = 0;
   HiddenStates input;
