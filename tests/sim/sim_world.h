@@ -40,6 +40,7 @@ class SimWorld {
       if (queue_.empty() || queue_.begin()->first.first > until) break;
       auto node = queue_.extract(queue_.begin());
       clock_.set(std::max(now(), node.key().first));
+      if (auto hook = before_.extract(++events_)) hook.mapped()();
       node.mapped()();
     }
     clock_.set(std::max(now(), until));
@@ -48,6 +49,11 @@ class SimWorld {
   bool run_for(Duration d, const std::function<bool()>& done = {}) {
     return run_until(now() + d, done);
   }
+
+  // Events run so far; `hook` runs right before event number `n` (from 1): a failure at every point
+  // of a run is a loop over n.
+  int64_t events() const { return events_; }
+  void before_event(int64_t n, Event hook) { before_[n] = std::move(hook); }
 
   // ---- peers ------------------------------------------------------------------------------------
 
@@ -133,6 +139,8 @@ class SimWorld {
   ManualClock clock_;
   std::map<Key, Event> queue_;
   uint64_t next_ = 0;
+  int64_t events_ = 0;
+  std::map<int64_t, Event> before_;
   std::vector<std::unique_ptr<State>> peers_;
   std::vector<std::function<void(Peer)>> on_kill_;
   Duration default_latency_ = 5ms;
