@@ -24,7 +24,8 @@ constexpr int kPanelTokens = 6;   // tokens of a tile over a panel
 constexpr int kPanelVectors = 2;  // vectors of rows in a panel
 
 // A source of weights for tile(): kVectors vectors of rows, block after block.
-//   next()   moves to the next block; then multiply(j, dot, x), scale(v), minimum(v)
+//   next()   moves to the next block; then bytes(v, j) or, if wide, words(v, j); scale(v),
+//   minimum(v)
 
 // Straight from the file's layout.
 template <class Decoder>
@@ -47,6 +48,13 @@ class Stream {
   HWY_INLINE V16 words(int, int j) const {
     const V8 b = block_.bytes(j / 2);
     return j % 2 == 0 ? even_bytes(b) : odd_bytes(b);
+  }
+  template <bool kAsWords>
+  HWY_INLINE V8 unpacked(int j) const {
+    if constexpr (kAsWords)
+      return hn::BitCast(d8, words(0, j));
+    else
+      return bytes(0, j);
   }
   HWY_INLINE VF scale(int) const { return block_.scale(); }
   HWY_INLINE VF minimum(int) const { return block_.minimum(); }
@@ -79,22 +87,17 @@ class Panel {
   // Unpacks vector v of rows.
   template <class Decoder>
   static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, uint8_t* out) {
+    constexpr int kVectorStep = kVectors * HWY_MAX_BYTES;
     Stream<Decoder> stream(rows, stride);
     out += v * HWY_MAX_BYTES;
-    const auto put = [&out](V8 value) HWY_ATTR {
-      hn::Store(value, d8, out);
-      out += kVectors * HWY_MAX_BYTES;
-    };
-    for (int64_t b = 0; b < blocks; b++) {
+    for (int64_t b = 0; b < blocks; b++, out += kStep) {
       stream.next();
-      MEADOW_UNROLL for (int j = 0; j < x_dwords(kWide); j++) {
-        if constexpr (kWide)
-          put(hn::BitCast(d8, stream.words(0, j)));
-        else
-          put(stream.bytes(0, j));
-      }
-      put(hn::BitCast(d8, stream.scale(0)));
-      if constexpr (kMinimum) put(hn::BitCast(d8, stream.minimum(0)));
+      MEADOW_UNROLL for (int j = 0; j < x_dwords(kWide); j++)
+          hn::Store(stream.template unpacked<kWide>(j), d8, out + j * kVectorStep);
+      hn::Store(hn::BitCast(d8, stream.scale(0)), d8, out + x_dwords(kWide) * kVectorStep);
+      if constexpr (kMinimum)
+        hn::Store(hn::BitCast(d8, stream.minimum(0)), d8,
+                  out + (x_dwords(kWide) + 1) * kVectorStep);
     }
   }
 
