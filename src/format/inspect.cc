@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -15,6 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr size_t kLongKey = 200;    // bytes of a key that text shows
 constexpr size_t kShortArray = 16;  // elements that JSON shows in full
 constexpr size_t kLongText = 4096;  // bytes of a string that JSON shows
 
@@ -56,6 +59,14 @@ Result<Inspection> inspect(const ModelFile& file, bool block_hashes) {
   return out;
 }
 
+// The shortest decimal that is this f32 (1e-05), not its value as a double (9.99999974e-06).
+ordered_json float_json(const uint8_t* at) {
+  float value;
+  std::memcpy(&value, at, sizeof value);
+  return std::isfinite(value) ? ordered_json(std::strtod(fmt::format("{}", value).c_str(), nullptr))
+                              : ordered_json(nullptr);
+}
+
 ordered_json number_json(ValueType type, const uint8_t* at) {
   const auto load = [&]<class T>(T value) {
     std::memcpy(&value, at, sizeof value);
@@ -79,7 +90,7 @@ ordered_json number_json(ValueType type, const uint8_t* at) {
     case ValueType::kI64:
       return load(int64_t{});
     case ValueType::kF32:
-      return load(float{});
+      return float_json(at);
     case ValueType::kF64:
       return load(double{});
     case ValueType::kBool:
@@ -152,11 +163,11 @@ Result<std::string> describe(const ModelFile& file, bool block_hashes) {
   std::string out = fmt::format("{}\n", file.name());
   out += fmt::format("GGUF version {}, {}, alignment {}\n", file.version(),
                      size_text(file.file_bytes()), file.alignment());
-  out += fmt::format("architecture  {}\n", in_quotes(inspection.architecture));
+  out += fmt::format("architecture  {}\n", printable(inspection.architecture, kLongKey));
   out += fmt::format("fingerprint   {}\n", hex(inspection.fingerprint));
   out += "metadata\n";
   for (const Metadata::Entry& entry : file.metadata().entries())
-    out += fmt::format("  {} = {}\n", in_quotes(entry.key), value_text(entry.value));
+    out += fmt::format("  {} = {}\n", printable(entry.key, kLongKey), value_text(entry.value));
   out += "tensors by type\n";
   for (const auto& [type, sum] : inspection.types)
     out += fmt::format("  {:8} {} tensors, {}{}\n", ggml_type_name(type), sum.tensors,

@@ -20,9 +20,10 @@ std::shared_ptr<ModelFile> open(const GgufWriter& writer) {
 TEST(Inspect, SaysWhatIsInAModel) {
   const auto file = open(test_model({.n_blocks = 3, .type = DType::kQ4_1}));
   const std::string text = describe(*file).value();
-  EXPECT_THAT(text, HasSubstr("architecture  'llama'"));
-  EXPECT_THAT(text, HasSubstr("'llama.block_count' = 3"));
-  EXPECT_THAT(text, HasSubstr("'tokenizer.ggml.merges' = 41 strings"));
+  EXPECT_THAT(text, HasSubstr("architecture  llama"));
+  EXPECT_THAT(text, HasSubstr("  llama.block_count = 3"));
+  EXPECT_THAT(text, HasSubstr("tokenizer.ggml.merges = 41 strings"));
+  EXPECT_THAT(text, HasSubstr("layer_norm_rms_epsilon = 1e-05\n"));
   EXPECT_THAT(text, HasSubstr("0:3  9 tensors"));
   EXPECT_THAT(text, HasSubstr(hex(file->fingerprint().value())));
   EXPECT_THAT(text, Not(HasSubstr("not supported")));
@@ -66,6 +67,19 @@ TEST(Inspect, HostileTextReachesNoTerminal) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, HasSubstr("\\x1b[2Jboo\\x0a"));
   EXPECT_TRUE(nlohmann::json::accept(describe_json(*file).value()));
+}
+
+TEST(Printable, ShowsTextAndEscapesTheRest) {
+  EXPECT_EQ(printable("it's Ġ 中 🙂", 99), "it's Ġ 中 🙂");
+  EXPECT_EQ(printable("\x1b[2J\x7f\\", 99), "\\x1b[2J\\x7f\\x5c");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "1m",
+                      99),
+            "\\xc2\\x9b1m");                                    // CSI as UTF-8
+  EXPECT_EQ(printable("\xe2\x80\xae", 99), "\\xe2\\x80\\xae");  // right to left
+  EXPECT_EQ(printable("\xff\xc0\xaf\xed\xa0\x80", 99), "\\xff\\xc0\\xaf\\xed\\xa0\\x80");
+  EXPECT_EQ(printable("中中", 5), "中…");  // not within a character
+  EXPECT_EQ(printable("中", 3), "中");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace meadow::format {
@@ -52,6 +54,25 @@ std::optional<int64_t> integer_at(ValueType type, const uint8_t* at) {
     default:
       return std::nullopt;
   }
+}
+
+// Bytes of the UTF-8 character at the start of `text` (not empty); 0 if there is none, or one that
+// a terminal obeys instead of showing: controls, C1 controls, changes of direction.
+size_t printable_character(std::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f && first != '\\' ? 1 : 0;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || length > text.size()) return 0;
+  uint32_t point = first & (0x7fu >> length);
+  for (size_t i = 1; i < length; i++) {
+    const auto next = static_cast<uint8_t>(text[i]);
+    if ((next & 0xc0) != 0x80) return 0;
+    point = point << 6 | (next & 0x3f);
+  }
+  static constexpr uint32_t kLeast[] = {0xa0, 0x800, 0x10000};  // of 2, 3 and 4 bytes
+  if (point < kLeast[length - 2] || point > 0x10ffff) return 0;
+  if ((point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069)) return 0;
+  return point >= 0xd800 && point < 0xe000 ? 0 : length;
 }
 
 // The element type of an array, or the type itself.
@@ -186,17 +207,20 @@ Result<std::string_view> Metadata::string_or(std::string_view key,
   return has(key) ? string(key) : otherwise;
 }
 
-std::string in_quotes(std::string_view text) {
-  constexpr size_t kLimit = 80;
-  std::string out = "'";
-  for (const char c : text.substr(0, kLimit)) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '\'' || c == '\\')
-      out += fmt::format("\\x{:02x}", byte);
+std::string printable(std::string_view text, size_t limit) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = printable_character(text.substr(at));
+    if (at + std::max<size_t>(length, 1) > limit) return out + "…";
+    if (length > 0)
+      out += text.substr(at, length);
     else
-      out += c;
+      out += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[at]));
+    at += std::max<size_t>(length, 1);
   }
-  return out + (text.size() > kLimit ? "'…" : "'");
+  return out;
 }
+
+std::string in_quotes(std::string_view text) { return "'" + printable(text, 80) + "'"; }
 
 }  // namespace meadow::format

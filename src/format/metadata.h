@@ -156,7 +156,10 @@ class Metadata {
   std::map<std::string_view, size_t> by_key_;
 };
 
-// `text` in single quotes for an error or a terminal: control bytes escaped, cut after 80 bytes.
+// `text` as a terminal may show it: bytes that are not UTF-8 and characters that a terminal would
+// obey become \xNN; cut, with an ellipsis, after `limit` bytes.
+std::string printable(std::string_view text, size_t limit);
+// The same in single quotes, for errors; at most 80 bytes of it.
 std::string in_quotes(std::string_view text);
 
 }  // namespace meadow::format

@@ -68,6 +68,10 @@ TEST_F(RealModel, OpeningAndFingerprintTouchNoWeights) {
   uint64_t block_bytes = 0;
   for (const TensorInfo& tensor : file->tensors())
     if (block_of(tensor.name) == 7) block_bytes += tensor.bytes;
+  // Both computed by a few lines of Python from their definition in docs/model-files.md.
+  EXPECT_EQ(hex(first), "805edcf8e19e32736be85571dde898c73c419f1f30cdd24ed4b21e2c3bc5b265");
+  EXPECT_EQ(hex(file->block_hash(7).value()),
+            "26d043a5c6c99bc96a7db333874835cc38126e20a5d8ff179459308303ea9429");
   EXPECT_NE(file->block_hash(7).value(), file->block_hash(8).value());
   EXPECT_EQ(file->weight_bytes_touched(), 2 * block_bytes);
   EXPECT_FALSE(file->block_hash(30));
