@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "format/gguf_writer.h"
 
 namespace meadow::format {
@@ -26,8 +27,8 @@ void append_nibbles(Bytes& out, const int (&codes)[kBlock]) {
 void append_q8_0(Bytes& out, std::span<const float> block) {
   float largest = 0;
   for (const float v : block) largest = std::max(largest, std::fabs(v));
-  const uint16_t scale = f16_bits(largest / 127);
-  const float d = from_f16_bits(scale);
+  const uint16_t scale = float_to_half(largest / 127);
+  const float d = half_to_float(scale);
   append(out, scale);
   for (const float v : block)
     append(out, static_cast<int8_t>(d == 0 ? 0 : clamped(v / d, -127, 127)));
@@ -37,8 +38,8 @@ void append_q4_0(Bytes& out, std::span<const float> block) {
   float extreme = 0;  // the value of largest magnitude becomes -8 exactly
   for (const float v : block)
     if (std::fabs(v) > std::fabs(extreme)) extreme = v;
-  const uint16_t scale = f16_bits(extreme / -8);
-  const float d = from_f16_bits(scale);
+  const uint16_t scale = float_to_half(extreme / -8);
+  const float d = half_to_float(scale);
   append(out, scale);
   int codes[kBlock];
   for (size_t i = 0; i < kBlock; i++) codes[i] = d == 0 ? 8 : clamped(block[i] / d + 8, 0, 15);
@@ -47,9 +48,9 @@ void append_q4_0(Bytes& out, std::span<const float> block) {
 
 void append_q4_1(Bytes& out, std::span<const float> block) {
   const auto [low, high] = std::minmax_element(block.begin(), block.end());
-  const uint16_t scale = f16_bits((*high - *low) / 15);
-  const uint16_t minimum = f16_bits(*low);
-  const float d = from_f16_bits(scale), m = from_f16_bits(minimum);
+  const uint16_t scale = float_to_half((*high - *low) / 15);
+  const uint16_t minimum = float_to_half(*low);
+  const float d = half_to_float(scale), m = half_to_float(minimum);
   append(out, scale);
   append(out, minimum);
   int codes[kBlock];
@@ -57,36 +58,14 @@ void append_q4_1(Bytes& out, std::span<const float> block) {
   append_nibbles(out, codes);
 }
 
-}  // namespace
-
-uint16_t f16_bits(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return sign | 0x7e00;
-  if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or more
-  if (magnitude < 0x38800000) {                       // below the least normal: units of 2^-24
-    const float scaled = std::bit_cast<float>(magnitude) * 16777216.0f;
-    return sign | static_cast<uint16_t>(std::nearbyint(scaled));
-  }
-  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return sign | static_cast<uint16_t>((rounded - 0x38000000) >> 13);
-}
-
+// Round to nearest even.
 uint16_t bf16_bits(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-float from_f16_bits(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  const uint32_t exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
-  if (exponent == 0)
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(fraction / 16777216.0f));
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
+}  // namespace
 
 Bytes quantise(DType type, std::span<const float> values) {
   MEADOW_CHECK(values.size() % static_cast<size_t>(info(type).block_values) == 0);
@@ -99,7 +78,7 @@ Bytes quantise(DType type, std::span<const float> values) {
         append(out, values[at]);
         break;
       case DType::kF16:
-        append(out, f16_bits(values[at]));
+        append(out, float_to_half(values[at]));
         break;
       case DType::kBF16:
         append(out, bf16_bits(values[at]));
