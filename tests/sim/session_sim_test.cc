@@ -413,6 +413,75 @@ TEST(SessionSim, LongPromptsTravelInSeveralSteps) {
   EXPECT_EQ(std::vector<float>(want.begin() + 8192, want.end()), *b);
 }
 
+// A step over links of round trip r and n servers takes (n + 1) half-trips, not n whole ones.
+TEST(SessionSim, PushesMakeAStepOneWayTrips) {
+  for (const bool push : {true, false}) {
+    World world(4, 4);
+    for (int32_t b = 0; b < 4; b++) world.add_server({b, b + 1});
+    world.client_latency = world.server_latency = 50ms;
+    auto options = world.session_options(20);
+    options.push = push;
+    InferenceSession session(options, world, world.directory, world, world.loop.clock(), world.rng);
+    ASSERT_TRUE(session.open(nullptr));
+    const TimePoint began = world.loop.now();
+    for (int64_t p = 0; p < 20; p++) ASSERT_TRUE(session.step(p, world.inputs(p, 1), p, nullptr));
+    const Duration step = (world.loop.now() - began) / 20;
+    EXPECT_EQ(step, push ? 5 * Duration(50ms) + 4 * Duration(1ms)
+                         : 8 * Duration(50ms) + 4 * Duration(1ms));
+  }
+}
+
+// The codec belongs to the session: a replacement answers in it, and the text stays the same.
+TEST(SessionSim, HalfPrecisionSurvivesTheSameFailures) {
+  const auto with_kill = [](int64_t at) {
+    Swarm s;
+    auto options = s.world.session_options(kTotal);
+    options.codec = Codec::kF16;
+    s.session = std::make_unique<InferenceSession>(options, s.world, s.world.directory, s.world,
+                                                   s.world.loop.clock(), s.world.rng);
+    const auto got = run(s, [&](int64_t p) {
+      if (p == at) s.world.kill(s.in_use(static_cast<size_t>(p) % 3));
+    });
+    EXPECT_TRUE(got) << got.error().text();
+    EXPECT_EQ(s.session->stats().hidden_bytes_sent % (4 * 2), 0u);
+    return got.value_or(std::vector<float>{});
+  };
+  const auto want = with_kill(-1);
+  EXPECT_EQ(want.size(), static_cast<size_t>(4 * (kTokens + 1)));
+  for (int64_t at = kPrompt; at < kTotal; at++) EXPECT_EQ(with_kill(at), want);
+}
+
+// PETALS' failure rates: each push takes its receiver down with probability p.
+TEST(SessionSim, FailureRatesUpToOnePercentOverManyTokens) {
+  for (const double p : {1e-4, 1e-3, 1e-2})
+    for (const int64_t n : {int64_t{128}, int64_t{1024}}) {
+      World world(4, 4);
+      for (int copy = 0; copy < 2; copy++)
+        for (int32_t b = 0; b < 4; b++) world.add_server({b, b + 1});
+      InferenceSession session(world.session_options(n), world, world.directory, world,
+                               world.loop.clock(), world.rng);
+      Rng dice(17);
+      ASSERT_TRUE(session.open(nullptr));
+      std::vector<float> out;
+      int64_t killed = 0;
+      for (int64_t at = 0; at < n; at++) {
+        for (const Hop& hop : session.chain()) {
+          if (dice.uniform() >= p) continue;
+          Server& victim = *world.by_id(hop.server.id);
+          world.loop.post_after(Duration(1ms) * dice.below(20), [&] { world.kill(victim); });
+          world.add_server(victim.blocks);
+          world.directory.remove(victim.id);
+          killed++;
+        }
+        const auto next = session.step(at, world.inputs(at, 1), at, nullptr);
+        ASSERT_TRUE(next) << next.error().text();
+        out.insert(out.end(), next->begin(), next->end());
+      }
+      EXPECT_EQ(out, world.reference(n, 0)) << p << " " << n;
+      EXPECT_GE(killed, static_cast<int64_t>(p * static_cast<double>(n)));
+    }
+}
+
 // Random swarms, random spans, random failures of every kind: the property, some hundred times.
 TEST(SessionSim, RandomSwarmsAndFailures) {
   for (uint64_t seed = 1; seed <= 300; seed++) {
