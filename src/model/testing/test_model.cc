@@ -1,5 +1,7 @@
 #include "model/testing/test_model.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -106,6 +108,7 @@ class Builder {
   std::vector<Tensor> tensors() {
     matrix("token_embd.weight", m_.n_embd, m_.n_vocab);
     for (int32_t i = 0; i < m_.n_blocks; i++) block("blk." + std::to_string(i) + ".");
+    if (m_.outlier != 1) set_first("blk.0.attn_norm.weight", m_.outlier);
     vector("output_norm.weight", m_.n_embd, 1, 0.2f);
     if (!m_.tied_head) matrix("output.weight", m_.n_embd, m_.n_vocab);
     if (m_.rope_factors) vector("rope_freqs.weight", m_.head_dim / 2, 2, 0.1f);
@@ -118,6 +121,12 @@ class Builder {
   }
   void vector(const std::string& name, int64_t n, float center, float spread) {
     out_.push_back({name, {n}, DType::kF32, vector_bytes(n, center, spread, rng_)});
+  }
+  void set_first(const std::string& name, float value) {
+    Bytes bytes;
+    put_float(bytes, value);
+    for (Tensor& t : out_)
+      if (t.name == name) std::copy(bytes.begin(), bytes.end(), t.bytes.begin());
   }
   void block(const std::string& p) {
     const int64_t width = m_.head_dim * m_.n_head, kv = m_.head_dim * m_.n_head_kv;

@@ -22,6 +22,8 @@ struct TestModel {
   bool tied_head = false;
   float linear_scale = 0;     // > 0: rope.scaling.type linear
   bool rope_factors = false;  // a tensor rope_freqs.weight
+  // First weight of block 0's first norm: with 1e38, an input with a large value 0 overflows.
+  float outlier = 1;
   uint64_t seed = 1;
 };
 
