@@ -1,5 +1,6 @@
 // One value per element: the outputs of a span have the same bits however the model is cut, the
-// prompt chunked, the work spread over threads, whatever instruction set computes, and for a replay.
+// prompt chunked, the work spread over threads, whatever instruction set computes, and for a
+// replay.
 #include <gtest/gtest.h>
 
 #include "engine/model_ends.h"
@@ -33,16 +34,19 @@ std::vector<Case> cases() {
   };
   return {
       make("llama_q4_1", [](TestModel&) {}),
-      make("llama_q4_1_cache_f32", [](TestModel&) {}, DType::kF32),
-      make("llama_f32_factors", [](TestModel& m) { m.type = DType::kF32, m.rope_factors = true; },
-           DType::kF32),
+      make(
+          "llama_q4_1_cache_f32", [](TestModel&) {}, DType::kF32),
+      make(
+          "llama_f32_factors", [](TestModel& m) { m.type = DType::kF32, m.rope_factors = true; },
+          DType::kF32),
       make("llama_f16_linear", [](TestModel& m) { m.type = DType::kF16, m.linear_scale = 4; }),
       make("qwen2_q8_0",
            [](TestModel& m) { m.architecture = "qwen2", m.type = DType::kQ8_0, m.head_dim = 16; }),
       make("qwen3_q4_0", [](TestModel& m) { m.architecture = "qwen3", m.type = DType::kQ4_0; }),
-      make("qwen3_bf16",
-           [](TestModel& m) { m.architecture = "qwen3", m.type = DType::kBF16, m.n_head = 6; },
-           DType::kF32),
+      make(
+          "qwen3_bf16",
+          [](TestModel& m) { m.architecture = "qwen3", m.type = DType::kBF16, m.n_head = 6; },
+          DType::kF32),
   };
 }
 
@@ -135,8 +139,8 @@ TEST_P(Bits, RollbackAndReplay) {
          positions(other, n_embd_, back, kPositions), {kPositions});
     auto prefix = executor->forward(id, 0, positions(hidden_, n_embd_, 0, back + 1), nullptr);
     ASSERT_TRUE(prefix);
-    const auto rest = feed(*executor, id, back + 1, positions(hidden_, n_embd_, back + 1, kPositions),
-                           {20, 1});
+    const auto rest =
+        feed(*executor, id, back + 1, positions(hidden_, n_embd_, back + 1, kPositions), {20, 1});
     EXPECT_EQ(differing(rest, {whole_.begin() + (back + 1) * n_embd_, whole_.end()}), 0u);
     ASSERT_EQ(executor->position(id), kPositions);
   }
@@ -157,7 +161,8 @@ TEST_P(Bits, SessionsDoNotTouchEachOther) {
   std::vector<float> out;
   for (int64_t at = 0; at < kPositions; at += 25) {
     feed(*executor, session_id(2), at, positions(other, n_embd_, at, at + 25), {25});
-    const auto part = feed(*executor, session_id(1), at, positions(hidden_, n_embd_, at, at + 25), {9});
+    const auto part =
+        feed(*executor, session_id(1), at, positions(hidden_, n_embd_, at, at + 25), {9});
     out.insert(out.end(), part.begin(), part.end());
   }
   EXPECT_EQ(differing(out, whole_), 0u);

@@ -117,7 +117,8 @@ TEST_F(Executor, RefusesBadSteps) {
   EXPECT_EQ(step(10, input(10, 41)), Code::kInvalidArgument);  // more than was reserved
   EXPECT_EQ(step(10, {}), Code::kInvalidArgument);
   EXPECT_EQ(step(10, std::span(hidden_).first(63)), Code::kInvalidArgument);
-  for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> values(hidden_.begin(), hidden_.begin() + 64);
     values[63] = bad;
     EXPECT_EQ(step(10, values), Code::kInvalidArgument);

@@ -1,13 +1,16 @@
-// What the tests of this folder share: executors over random models, hidden states, runs.
+// What the tests of this folder share: executors over random models, hidden states, runs. A failure
+// here ends the test program.
+// Thread rule: as SpanExecutor.
 #pragma once
-#include <gtest/gtest.h>
-
+#include <algorithm>
+#include <bit>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "engine/span_executor.h"
 #include "model/testing/test_model.h"
@@ -27,8 +30,8 @@ inline std::unique_ptr<SpanExecutor> make_executor(std::shared_ptr<format::Model
   if (options.blocks.empty()) options.blocks = {0, model::hyperparameters(*file)->n_blocks};
   if (options.cache_tokens == 0) options.cache_tokens = 1024;
   auto executor = SpanExecutor::load(std::move(file), options);
-  EXPECT_TRUE(executor) << executor.error().text();
-  return executor ? std::move(*executor) : nullptr;
+  MEADOW_CHECK(executor.has_value());
+  return std::move(*executor);
 }
 
 // f32 [n_embd, n], about normal in size.
@@ -56,10 +59,7 @@ inline std::vector<float> feed(SpanExecutor& executor, SessionId id, int64_t fir
     const auto size = static_cast<size_t>(sizes[std::min(call, sizes.size() - 1)]) * width;
     const auto part = hidden.subspan(at, std::min(size, hidden.size() - at));
     auto result = executor.forward(id, first + static_cast<int64_t>(at / width), part, nullptr);
-    if (!result) {
-      ADD_FAILURE() << result.error().text();
-      return {};
-    }
+    MEADOW_CHECK(result.has_value());
     out.insert(out.end(), result->begin(), result->end());
     at += part.size();
   }
