@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
+#include <thread>
 
 #include "base/rng.h"
 #include "format/ggml_types.h"
@@ -176,6 +178,23 @@ TEST(ModelFile, FingerprintSeesWhatItMust) {
   EXPECT_NE(deep->block_hash(1).value(), file->block_hash(1).value());
   EXPECT_EQ(deep->block_hash(0).value(), file->block_hash(0).value());
   EXPECT_EQ(file->block_hash(2).error().code, Code::kNotFound);
+}
+
+TEST(ModelFile, ServesManyThreads) {
+  const auto file = open(test_model_bytes({.n_blocks = 4})).value();
+  const Digest fingerprint = open(test_model_bytes({.n_blocks = 4})).value()->fingerprint().value();
+  uint64_t all = 0;
+  for (const TensorInfo& tensor : file->tensors()) all += tensor.bytes;
+  {
+    std::vector<std::jthread> threads;
+    for (int32_t i = 0; i < 4; i++)
+      threads.emplace_back([&, i] {
+        for (const TensorInfo& tensor : file->tensors()) EXPECT_TRUE(file->data(tensor));
+        EXPECT_EQ(file->fingerprint().value(), fingerprint);
+        EXPECT_TRUE(file->block_hash(i));
+      });
+  }
+  EXPECT_EQ(file->weight_bytes_touched(), all);
 }
 
 TEST(ModelFile, BlockNamesAreStrict) {

@@ -9,8 +9,8 @@
 
 namespace meadow::format {
 
-// `values` finite and within what an f16 scale reaches, their number a multiple
-// bytes.
+// row_bytes(type, values.size()) bytes. The values are finite and small enough for a scale in f16;
+// their number is a multiple of the type's block.
 Bytes quantise(DType type, std::span<const float> values);
 
 }  // namespace meadow::format
