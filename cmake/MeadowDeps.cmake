@@ -8,8 +8,6 @@ find_package(nlohmann_json REQUIRED)   # client, apps, tests: JSON
 find_package(CLI11 REQUIRED)           # apps: options
 find_package(Protobuf REQUIRED)        # rpc: the wire contract
 find_package(gRPC CONFIG REQUIRED)     # rpc: streams, deadlines, TLS
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)  # text: pre-tokenizer patterns
-pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)  # text: NFC
 find_package(HWY QUIET CONFIG)         # kernels: one SIMD source for every target
 if(NOT TARGET hwy::hwy)
   pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
