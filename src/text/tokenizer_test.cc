@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/rng.h"
+#include "format/gguf_writer.h"
 #include "format/model_file.h"
 
 namespace meadow::text {
@@ -160,6 +161,74 @@ TEST(Tokenizer, TooLongATextIsRefused) {
   Tiny tiny;
   const std::string text(kMaxTextBytes + 1, ' ');
   EXPECT_EQ(tiny.build().value()->encode(text).error().code, Code::kInvalidArgument);
+}
+
+// The metadata of a file that holds the Tiny vocabulary, changed by `change`.
+Result<std::shared_ptr<const Tokenizer>> from_file(auto change) {
+  Tiny tiny;
+  format::GgufWriter writer;
+  writer.add_string("general.architecture", "llama");
+  writer.add_string("tokenizer.ggml.model", "gpt2");
+  writer.add_string("tokenizer.ggml.pre", "smollm");
+  change(writer, tiny);
+  auto file = format::ModelFile::open(std::make_shared<format::MemorySource>(writer.bytes(), "x"));
+  if (!file) return fail(file.error());
+  return Tokenizer::from((*file)->metadata());
+}
+
+TEST(Tokenizer, FromAFile) {
+  const auto t = from_file([](format::GgufWriter& w, Tiny& tiny) {
+                   w.add_strings("tokenizer.ggml.tokens", tiny.names);
+                   w.add_i32s("tokenizer.ggml.token_type", tiny.data.types);
+                   w.add_strings("tokenizer.ggml.merges", tiny.merges);
+                   w.add_u32("tokenizer.ggml.bos_token_id", 262);
+                   w.add_bool("tokenizer.ggml.add_bos_token", true);
+                 }).value();
+  EXPECT_EQ(t->encode("abc7").value(), (Ids{262, 257, '7'}));
+  EXPECT_EQ(t->eos(), kNoToken);
+}
+
+TEST(Tokenizer, BadFilesAreRefusedWithTheFilesName) {
+  const auto refuses = [](auto change, std::string_view word) {
+    const auto built = from_file(change);
+    ASSERT_FALSE(built) << word;
+    EXPECT_TRUE(built.error().message.starts_with("x: ")) << built.error().text();
+    EXPECT_NE(built.error().message.find(word), std::string::npos) << built.error().text();
+  };
+  using format::GgufWriter;
+  const auto lists = [](GgufWriter& w, Tiny& tiny) {
+    w.add_strings("tokenizer.ggml.tokens", tiny.names);
+    w.add_strings("tokenizer.ggml.merges", tiny.merges);
+  };
+  refuses([](GgufWriter&, Tiny&) {}, "tokenizer.ggml.tokens");
+  refuses([](GgufWriter& w, Tiny& t) { w.add_strings("tokenizer.ggml.tokens", t.names); },
+          "tokenizer.ggml.merges");
+  refuses([](GgufWriter& w, Tiny&) { w.add_u32("tokenizer.ggml.tokens", 1); },
+          "tokenizer.ggml.tokens");
+  refuses(
+      [&](GgufWriter& w, Tiny& t) {
+        lists(w, t);
+        w.add_string("tokenizer.ggml.bos_token_id", "1");
+      },
+      "bos_token_id");
+  refuses(
+      [&](GgufWriter& w, Tiny& t) {
+        lists(w, t);
+        w.add_u64("tokenizer.ggml.eos_token_id", UINT64_MAX);
+      },
+      "eos_token_id");
+  refuses(
+      [&](GgufWriter& w, Tiny& t) {
+        lists(w, t);
+        w.add_f32s("tokenizer.ggml.token_type", std::vector<float>(t.names.size(), 1));
+      },
+      "token_type");
+  refuses(
+      [&](GgufWriter& w, Tiny& t) {
+        lists(w, t);
+        w.add_u32("tokenizer.ggml.add_bos_token", 1);
+      },
+      "add_bos_token");
 }
 
 TEST(Tokenizer, OfTheSmallModel) {
