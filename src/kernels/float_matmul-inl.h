@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
 constexpr int kFloatRows = 4, kFloatTokens = 3;
-constexpr int64_t kFloatGroup = 64;  // rows unpacked to f32 at a time when there are many tokens
+constexpr int64_t kFloatGroup = 64;           // most rows that a thread takes at a time
+constexpr int64_t kFloatGroupValues = 65536;  // f32 values of such a group stay in the L2 cache
 
 // y[t · ldy + r] for 4 rows and T tokens.
 //   rows: stored values [k] each    x: f32 [k, T]    tail: the last k % 8 of each token, padded to
@@ -82,17 +83,19 @@ class FloatProduct {
 
   void run() {
     pad_tails();
+    group_rows_ =
+        std::clamp<int64_t>(kFloatGroupValues / std::max<int64_t>(w_.k, 1) / 4 * 4, 4, kFloatGroup);
     const bool unpack = Decoder::kBytes < 4 && n_ > 4 * kFloatTokens;
     if (unpack)
       panels_ = scratch_.get<float>(Scratch::kPanels,
-                                    static_cast<size_t>(pool_.size() * kFloatGroup * (w_.k + 8)));
-    const int64_t groups = (w_.m + kFloatGroup - 1) / kFloatGroup;
+                                    static_cast<size_t>(pool_.size() * group_rows_ * w_.k));
+    const int64_t groups = (w_.m + group_rows_ - 1) / group_rows_;
     pool_.run(static_cast<size_t>(groups), 1, [this, unpack](size_t begin, size_t end, int worker) {
       for (size_t g = begin; g < end; g++) {
-        const int64_t first = static_cast<int64_t>(g) * kFloatGroup;
-        const int64_t last = std::min(first + kFloatGroup, w_.m);
+        const int64_t first = static_cast<int64_t>(g) * group_rows_;
+        const int64_t last = std::min(first + group_rows_, w_.m);
         if (unpack)
-          unpacked_rows(first, last, panels_ + worker * kFloatGroup * (w_.k + 8));
+          unpacked_rows(first, last, panels_ + worker * group_rows_ * w_.k);
         else
           tiles<Decoder>(w_.data + first * stride(), stride(), first, last);
       }
@@ -146,6 +149,7 @@ class FloatProduct {
   float* y_;
   ThreadPool& pool_;
   Scratch& scratch_;
+  int64_t group_rows_ = 0;
   const float* tails_ = nullptr;
   float* panels_ = nullptr;
 };

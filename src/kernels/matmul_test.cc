@@ -27,7 +27,7 @@ struct Case {
 Case draw_case(Rng& rng, DType type, int index) {
   Case c;
   const int64_t unit = info(type).block_values;
-  c.k = unit * (1 + static_cast<int64_t>(rng.below(unit == 1 ? 300 : 12)));
+  c.k = unit * (1 + static_cast<int64_t>(rng.below(unit == 1 ? 300 : index % 9 == 0 ? 100 : 12)));
   c.m = 1 + static_cast<int64_t>(rng.below(index % 7 == 0 ? 300 : 90));
   c.n = kTokens[rng.below(std::size(kTokens))];
   c.weights = kAllValues[index % 5];

@@ -2,7 +2,8 @@
 //
 // A tile is rows x T tokens with the rows in lanes, so every output is one lane's chain over
 // ascending blocks, whatever the shape. Few tokens decode the weights in registers as they stream
-// past; many tokens first unpack a panel of rows that stays in the cache.
+// past, tile by tile; many tokens first unpack panels of rows, some blocks at a time, that stay in
+// the cache.
 #if defined(MEADOW_KERNELS_QUANTISED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEADOW_KERNELS_QUANTISED_INL_H_
 #undef MEADOW_KERNELS_QUANTISED_INL_H_
@@ -19,9 +20,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
-constexpr int kStreamTokens = 4;  // at most so many tokens decode in registers
+constexpr int kStreamTokens = 4;  // tokens of a tile over streamed weights
+constexpr int kStreamMost = 12;   // above, unpacking panels pays
 constexpr int kPanelTokens = 6;   // tokens of a tile over a panel
 constexpr int kPanelVectors = 2;  // vectors of rows in a panel
+constexpr int kPanelBlocks =
+    32;  // blocks of a row in a panel: a tile of activations fits the L1 cache
+constexpr int kPanelsAtOnce = 4;  // panels that share it
 
 // A source of weights for tile(): kVectors vectors of rows, block after block.
 //   next()   moves to the next block; then bytes(v, j) or, if wide, words(v, j); scale(v),
@@ -110,14 +115,17 @@ class Panel {
 
 HWY_INLINE VF broadcast_float(const int32_t* p) { return hn::BitCast(df, hn::Set(d32, *p)); }
 
-// y[t · ldy + row] for T tokens and all rows of the source.    a: a tile of activations
+// y[t · ldy + row] for T tokens and all rows of the source; unless `first`, continues the chains
+// that y holds.    a: a tile of activations
 template <int T, class Source>
-HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, float* y, int64_t ldy) {
+HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, bool first, float* y,
+                       int64_t ldy) {
   constexpr int kVectors = Source::kVectors, kX = x_dwords(Source::kWide);
   using Dot = std::conditional_t<Source::kWide, WideDot, NarrowDot>;
   VF acc[kVectors][T];
   for (int v = 0; v < kVectors; v++)
-    for (int t = 0; t < T; t++) acc[v][t] = hn::Zero(df);
+    for (int t = 0; t < T; t++)
+      acc[v][t] = first ? hn::Zero(df) : hn::LoadU(df, y + t * ldy + v * kLanes);
   for (int64_t b = 0; b < blocks; b++, a += (kX + 3) * T) {
     source.next();
     Dot dot[kVectors][T];
@@ -153,16 +161,16 @@ HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, float* y
 
 // tile() for a number of tokens known at run time, at most T.
 template <int T, class Source>
-void tile_of(int tokens, const Source& source, int64_t blocks, const int32_t* a, float* y,
-             int64_t ldy) {
+void tile_of(int tokens, const Source& source, int64_t blocks, const int32_t* a, bool first,
+             float* y, int64_t ldy) {
   if constexpr (T > 1) {
-    if (tokens < T) return tile_of<T - 1>(tokens, source, blocks, a, y, ldy);
+    if (tokens < T) return tile_of<T - 1>(tokens, source, blocks, a, first, y, ldy);
   }
-  tile<T>(source, blocks, a, y, ldy);
+  tile<T>(source, blocks, a, first, y, ldy);
 }
 
 // One product. Rows are taken in groups of whole vectors; the last group, if it is not whole, is
-// copied and padded with zero rows, and its results are copied back.
+// copied and padded with zero rows, and its results go through a buffer.
 template <class Decoder>
 class QuantisedProduct {
  public:
@@ -171,94 +179,119 @@ class QuantisedProduct {
       : w_(w), x_(x), n_(n), y_(y), pool_(pool), scratch_(scratch) {}
 
   void run() {
-    const bool stream = n_ <= kStreamTokens;
-    tile_tokens_ = stream ? static_cast<int>(n_) : kPanelTokens;
-    tiles_ = (n_ + tile_tokens_ - 1) / tile_tokens_;
+    const bool stream = n_ <= kStreamMost;
+    const int most = stream ? kStreamTokens : kPanelTokens;
+    const int64_t tiles_needed = (n_ + most - 1) / most;
+    tile_tokens_ = static_cast<int>((n_ + tiles_needed - 1) / tiles_needed);  // tiles of like size
     group_rows_ = stream ? kLanes : kLanes * kPanelVectors;
     quantise();
     copy_tail();
-    if (!stream)
-      panels_ = scratch_.get<uint8_t>(Scratch::kPanels,
-                                      static_cast<size_t>(pool_.size() * panel_bytes()));
-    const int64_t groups = (w_.m + group_rows_ - 1) / group_rows_;
-    pool_.run(static_cast<size_t>(groups), static_cast<size_t>(chunk(groups, stream)),
-              [this, stream](size_t begin, size_t end, int worker) {
-                for (size_t g = begin; g < end; g++)
-                  if (stream)
-                    stream_group(static_cast<int64_t>(g));
-                  else
-                    panel_group(static_cast<int64_t>(g), worker);
-              });
+    stream ? run_stream() : run_panels();
+    for (int64_t t = 0; t < n_ && tail_rows() > 0; t++)
+      std::copy_n(tail_y_ + t * group_rows_, tail_rows(), y_ + (t + 1) * w_.m - tail_rows());
   }
 
  private:
   using WeightPanel = Panel<Decoder::kWide, Decoder::kMinimum>;
+  static constexpr int64_t kPanelBytes = kPanelBlocks * WeightPanel::kStep;
 
   int64_t blocks() const { return w_.k / 32; }
   int64_t stride() const { return row_bytes(w_.type, w_.k); }
-  int64_t panel_bytes() const { return std::max<int64_t>(blocks(), 1) * WeightPanel::kStep; }
+  int64_t groups() const { return (w_.m + group_rows_ - 1) / group_rows_; }
+  int64_t tail_rows() const { return w_.m % group_rows_; }
+  int64_t tiles() const { return (n_ + tile_tokens_ - 1) / tile_tokens_; }
   int tokens(int64_t tile) const {
     return static_cast<int>(std::min<int64_t>(tile_tokens_, n_ - tile * tile_tokens_));
   }
-  const int32_t* activations(int64_t tile) const {
-    return activations_ + tile * tile_tokens_ * blocks() * block_dwords(Decoder::kWide);
+  // Where a block of a tile begins, in dwords.
+  int64_t activation_offset(int64_t tile, int64_t block) const {
+    return (tile * tile_tokens_ * blocks() + block * tokens(tile)) * block_dwords(Decoder::kWide);
   }
-
-  // Groups that a thread takes at a time. The first rows of a chunk come unprefetched, so not too
-  // few; every thread gets some.
-  int64_t chunk(int64_t groups, bool stream) const {
-    if (!stream) return 1;
-    const int64_t share = (groups + 2 * pool_.size() - 1) / (2 * pool_.size());
-    return std::max<int64_t>(1, std::min<int64_t>(share, 128 / kLanes));
+  // Items that a thread takes at a time: every thread gets some, at most `most`.
+  int64_t share(int64_t items, int64_t most) const {
+    return std::clamp<int64_t>(items / (2 * pool_.size()), 1, most);
   }
 
   void quantise() {
     int32_t* out = scratch_.get<int32_t>(
         Scratch::kActivations, static_cast<size_t>(n_ * blocks() * block_dwords(Decoder::kWide)));
     activations_ = out;
-    pool_.run(static_cast<size_t>(tiles_), 1, [this, out](size_t begin, size_t end, int) {
+    pool_.run(static_cast<size_t>(tiles()), 1, [this, out](size_t begin, size_t end, int) {
       for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++)
         quantise_tile<Decoder::kWide>(x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
-                                      Decoder::kOffset, out + (activations(i) - activations_));
+                                      Decoder::kOffset, out + activation_offset(i, 0));
     });
   }
 
   void copy_tail() {
-    const int64_t rows = w_.m % group_rows_;
-    if (rows == 0) return;
-    const auto used = static_cast<size_t>(rows * stride());
+    if (tail_rows() == 0) return;
+    const auto used = static_cast<size_t>(tail_rows() * stride());
     const auto all = static_cast<size_t>(group_rows_ * stride());
     uint8_t* copy = scratch_.get<uint8_t>(Scratch::kTail, all);
-    if (used > 0) std::memcpy(copy, w_.data + (w_.m - rows) * stride(), used);
+    if (used > 0) std::memcpy(copy, w_.data + (w_.m - tail_rows()) * stride(), used);
     std::fill(copy + used, copy + all, uint8_t{0});
     tail_ = copy;
-  }
-  bool whole(int64_t group) const { return (group + 1) * group_rows_ <= w_.m; }
-  const uint8_t* rows(int64_t group) const {
-    return whole(group) ? w_.data + group * group_rows_ * stride() : tail_;
+    tail_y_ = scratch_.get<float>(Scratch::kTailResults, static_cast<size_t>(n_ * group_rows_));
   }
 
-  template <int T, class Source>
-  void tile_into(int64_t group, int64_t tile_index, const Source& source) {
-    const int count = tokens(tile_index);
-    float* y = y_ + tile_index * tile_tokens_ * w_.m + group * group_rows_;
-    if (whole(group)) return tile_of<T>(count, source, blocks(), activations(tile_index), y, w_.m);
-    float padded[kPanelTokens * kPanelVectors * kLanes];
-    tile_of<T>(count, source, blocks(), activations(tile_index), padded, group_rows_);
-    for (int t = 0; t < count; t++)
-      std::copy_n(padded + t * group_rows_, w_.m % group_rows_, y + t * w_.m);
+  // A group's rows of weights and its results.
+  struct Group {
+    const uint8_t* rows;
+    float* y;
+    int64_t ldy;
+  };
+  Group group(int64_t g) const {
+    const int64_t first = g * group_rows_;
+    if (first + group_rows_ > w_.m) return {tail_, tail_y_, group_rows_};
+    return {w_.data + first * stride(), y_ + first, w_.m};
   }
 
-  void stream_group(int64_t group) {
-    tile_into<kStreamTokens>(group, 0, Stream<Decoder>(rows(group), stride()));
+  void run_stream() {
+    // The first rows of a chunk come unprefetched, so chunks are not small where they can be large.
+    const int64_t chunk = share(groups(), 128 / kLanes);
+    pool_.run(static_cast<size_t>(groups()), static_cast<size_t>(chunk),
+              [this](size_t begin, size_t end, int) {
+                for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++) {
+                  const Group g = group(i);
+                  for (int64_t t = 0; t < tiles(); t++)
+                    tile_of<kStreamTokens>(tokens(t), Stream<Decoder>(g.rows, stride()), blocks(),
+                                           activations_ + activation_offset(t, 0), true,
+                                           g.y + t * tile_tokens_ * g.ldy, g.ldy);
+                }
+              });
   }
 
-  void panel_group(int64_t group, int worker) {
-    uint8_t* panel = panels_ + worker * panel_bytes();
-    for (int v = 0; v < kPanelVectors; v++)
-      WeightPanel::template pack<Decoder>(rows(group) + v * kLanes * stride(), stride(), blocks(),
-                                          v, panel);
-    for (int64_t i = 0; i < tiles_; i++) tile_into<kPanelTokens>(group, i, WeightPanel(panel));
+  void run_panels() {
+    constexpr int64_t kBytes = kPanelsAtOnce * kPanelBytes;
+    uint8_t* panels =
+        scratch_.get<uint8_t>(Scratch::kPanels, static_cast<size_t>(pool_.size() * kBytes));
+    pool_.run(static_cast<size_t>(groups()), static_cast<size_t>(share(groups(), kPanelsAtOnce)),
+              [this, panels](size_t begin, size_t end, int worker) {
+                panel_groups(static_cast<int64_t>(begin), static_cast<int64_t>(end),
+                             panels + worker * kBytes);
+              });
+  }
+
+  // Groups [begin, end), at most kPanelsAtOnce.
+  void panel_groups(int64_t begin, int64_t end, uint8_t* panels) {
+    int64_t b = 0;
+    do {  // once even without blocks: the results are then zero
+      const int64_t count = std::min<int64_t>(kPanelBlocks, blocks() - b);
+      for (int64_t g = begin; g < end; g++) {
+        const uint8_t* rows = group(g).rows + b * info(w_.type).block_bytes;
+        for (int v = 0; v < kPanelVectors; v++)
+          WeightPanel::template pack<Decoder>(rows + v * kLanes * stride(), stride(), count, v,
+                                              panels + (g - begin) * kPanelBytes);
+      }
+      for (int64_t i = 0; i < tiles(); i++)
+        for (int64_t g = begin; g < end; g++) {
+          const Group to = group(g);
+          tile_of<kPanelTokens>(tokens(i), WeightPanel(panels + (g - begin) * kPanelBytes), count,
+                                activations_ + activation_offset(i, b), b == 0,
+                                to.y + i * tile_tokens_ * to.ldy, to.ldy);
+        }
+      b += count;
+    } while (b < blocks());
   }
 
   const Matrix& w_;
@@ -268,10 +301,10 @@ class QuantisedProduct {
   ThreadPool& pool_;
   Scratch& scratch_;
   int tile_tokens_ = 0;
-  int64_t tiles_ = 0, group_rows_ = 0;
+  int64_t group_rows_ = 0;
   const int32_t* activations_ = nullptr;
   const uint8_t* tail_ = nullptr;
-  uint8_t* panels_ = nullptr;
+  float* tail_y_ = nullptr;
 };
 
 }  // namespace meadow::kernels::HWY_NAMESPACE

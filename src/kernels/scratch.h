@@ -10,7 +10,7 @@ namespace meadow::kernels {
 
 class Scratch {
  public:
-  enum Slot { kActivations, kPanels, kTail, kAttentionRows, kAttentionWork, kSlots };
+  enum Slot { kActivations, kPanels, kTail, kTailResults, kAttentionRows, kAttentionWork, kSlots };
 
   // Room for `count` values of T, 64-byte aligned, contents undefined. Valid until the next call
   // with the same slot. Allocates only when the slot has less.
