@@ -66,6 +66,12 @@ class CheckLayers(unittest.TestCase):
             with self.subTest(header):
                 self.assert_caught("src/engine/a.cc:1:", src__engine__a_cc=f"#include {header}\n")
 
+    def test_helpers_of_tests_may_use_googletest(self):
+        self.assert_passes(src__text__a_h=HEADER + "#include <gtest/gtest.h>\nnamespace meadow::text::test {\n}\n")
+
+    def test_header_without_guard(self):
+        self.assert_caught("src/base/a.h:1:", src__base__a_h="// What it is for.\n")
+
     def test_unknown_third_party(self):
         self.assert_caught("src/base/a.cc:1:", src__base__a_cc="#include <boost/asio.hpp>\n")
 
