@@ -97,7 +97,7 @@ Bytes vector_bytes(int64_t n, float center, float spread, Rng& rng) {
 struct Tensor {
   std::string name;
   std::vector<int64_t> shape;
-  DType type;
+  uint32_t ggml_type;
   Bytes bytes;
 };
 
@@ -112,15 +112,27 @@ class Builder {
     vector("output_norm.weight", m_.n_embd, 1, 0.2f);
     if (!m_.tied_head) matrix("output.weight", m_.n_embd, m_.n_vocab);
     if (m_.rope_factors) vector("rope_freqs.weight", m_.head_dim / 2, 2, 0.1f);
+    if (!m_.extra_tensor.empty()) vector(m_.extra_tensor, m_.n_embd, 0, 1);
+    for (Tensor& t : out_) spoil(t);
+    std::erase_if(out_, [&](const Tensor& t) { return m_.without.contains(t.name); });
     return std::move(out_);
   }
 
  private:
   void matrix(const std::string& name, int64_t k, int64_t rows) {
-    out_.push_back({name, {k, rows}, m_.type, matrix_bytes(m_.type, k, rows, rng_)});
+    out_.push_back(
+        {name, {k, rows}, info(m_.type).ggml_type, matrix_bytes(m_.type, k, rows, rng_)});
   }
   void vector(const std::string& name, int64_t n, float center, float spread) {
-    out_.push_back({name, {n}, DType::kF32, vector_bytes(n, center, spread, rng_)});
+    out_.push_back({name, {n}, info(DType::kF32).ggml_type, vector_bytes(n, center, spread, rng_)});
+  }
+  void spoil(Tensor& t) const {
+    constexpr uint32_t kQ5_0 = 6;  // blocks of 32 values in 22 bytes
+    if (t.name == m_.as_q5_0) {
+      t.ggml_type = kQ5_0;
+      t.bytes.assign(static_cast<size_t>(t.shape[0] / 32 * 22 * t.shape[1]), 0);
+    }
+    if (t.name == m_.corrupt) std::fill_n(t.bytes.begin(), 4, 0xff);
   }
   void set_first(const std::string& name, float value) {
     Bytes bytes;
@@ -155,41 +167,38 @@ class Builder {
   std::vector<Tensor> out_;
 };
 
+// Keys in the order of their names, which is as good as any.
 void write_metadata(const TestModel& m, Writer& w, uint64_t& count) {
   constexpr uint32_t kU32 = 4, kF32 = 6, kString = 8;
+  std::map<std::string, int64_t> integers = {
+      {"block_count", m.n_blocks},          {"context_length", m.n_ctx},
+      {"embedding_length", m.n_embd},       {"feed_forward_length", m.n_ff},
+      {"attention.head_count", m.n_head},   {"attention.head_count_kv", m.n_head_kv},
+      {"attention.key_length", m.head_dim}, {"attention.value_length", m.head_dim}};
+  std::map<std::string, float> numbers = {{"attention.layer_norm_rms_epsilon", 1e-5f},
+                                          {"rope.freq_base", 10000.0f}};
+  std::map<std::string, std::string> texts = {{"general.architecture", m.architecture},
+                                              {"general.name", "random"}};
+  if (m.linear_scale > 0) {
+    texts["rope.scaling.type"] = "linear";
+    numbers["rope.scaling.factor"] = m.linear_scale;
+  }
+  for (const auto& [name, value] : m.integers) integers[name] = value;
+  for (const auto& [name, value] : m.numbers) integers.erase(name), numbers[name] = value;
+  for (const auto& [name, value] : m.texts) integers.erase(name), texts[name] = value;
   const auto key = [&](const std::string& name, uint32_t type) {
+    if (m.without.contains(name)) return false;
     w.string(name.starts_with("general.") ? name : m.architecture + "." + name);
     w.number(type);
     count++;
+    return true;
   };
-  const auto u32 = [&](const std::string& name, int64_t value) {
-    key(name, kU32);
-    w.number(static_cast<uint32_t>(value));
-  };
-  const auto f32 = [&](const std::string& name, float value) {
-    key(name, kF32);
-    w.number(value);
-  };
-  const auto text = [&](const std::string& name, std::string_view value) {
-    key(name, kString);
-    w.string(value);
-  };
-  text("general.architecture", m.architecture);
-  text("general.name", "random");
-  u32("block_count", m.n_blocks);
-  u32("context_length", m.n_ctx);
-  u32("embedding_length", m.n_embd);
-  u32("feed_forward_length", m.n_ff);
-  u32("attention.head_count", m.n_head);
-  u32("attention.head_count_kv", m.n_head_kv);
-  u32("attention.key_length", m.head_dim);
-  u32("attention.value_length", m.head_dim);
-  f32("attention.layer_norm_rms_epsilon", 1e-5f);
-  f32("rope.freq_base", 10000.0f);
-  if (m.linear_scale > 0) {
-    text("rope.scaling.type", "linear");
-    f32("rope.scaling.factor", m.linear_scale);
-  }
+  for (const auto& [name, value] : integers)
+    if (key(name, kU32)) w.number(static_cast<uint32_t>(value));
+  for (const auto& [name, value] : numbers)
+    if (key(name, kF32)) w.number(value);
+  for (const auto& [name, value] : texts)
+    if (key(name, kString)) w.string(value);
 }
 
 }  // namespace
@@ -208,7 +217,7 @@ Bytes make_gguf(const TestModel& m) {
     out.string(t.name);
     out.number(static_cast<uint32_t>(t.shape.size()));
     for (int64_t size : t.shape) out.number(static_cast<uint64_t>(size));
-    out.number(info(t.type).ggml_type);
+    out.number(t.ggml_type);
     out.number(offset);
     offset += (t.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
   }

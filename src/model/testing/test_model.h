@@ -3,7 +3,9 @@
 // Thread rule: pure functions.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/bytes.h"
@@ -25,6 +27,15 @@ struct TestModel {
   // First weight of block 0's first norm: with 1e38, an input with a large value 0 overflows.
   float outlier = 1;
   uint64_t seed = 1;
+
+  // What makes it wrong. Keys without the architecture's prefix; names of tensors in full.
+  std::map<std::string, int64_t> integers;   // u32 keys set or added
+  std::map<std::string, float> numbers;      // f32 keys
+  std::map<std::string, std::string> texts;  // string keys
+  std::set<std::string> without;             // keys and tensors left out
+  std::string extra_tensor;                  // an F32 vector of n_embd more
+  std::string as_q5_0;                       // this matrix in a type that is not supported
+  std::string corrupt;                       // this tensor begins with bytes 0xff
 };
 
 Bytes make_gguf(const TestModel& model);
