@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "format/metadata.h"
+
 namespace meadow::text {
 namespace {
 
@@ -15,15 +17,15 @@ Result<Pair> parse_merge(const Vocab& vocab, std::string_view text, size_t index
                          std::string& joined) {
   const size_t space = text.empty() ? std::string_view::npos : text.find(' ', 1);
   if (space == std::string_view::npos || text.size() > 2 * kMaxTokenBytes)
-    return fail(Code::kCorrupt, "tokenizer.ggml.merges[{}]: expected two tokens, got '{}'", index,
-                text.substr(0, 64));
+    return fail(Code::kCorrupt, "tokenizer.ggml.merges[{}]: expected two tokens, got {}", index,
+                format::in_quotes(text));
   const std::string_view left = text.substr(0, space), right = text.substr(space + 1);
   joined.assign(left).append(right);
   const TokenId ids[] = {vocab.find_text(left), vocab.find_text(right), vocab.find_text(joined)};
   if (std::find(std::begin(ids), std::end(ids), kNoToken) != std::end(ids))
     return fail(Code::kCorrupt,
-                "tokenizer.ggml.merges[{}]: expected two tokens that make a third, got '{}'", index,
-                text.substr(0, 64));
+                "tokenizer.ggml.merges[{}]: expected two tokens that make a third, got {}", index,
+                format::in_quotes(text));
   return Pair{ids[0], {ids[1], ids[2], static_cast<uint32_t>(index)}};
 }
 

@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include "format/metadata.h"
 #include "text/chat_style.h"
 #include "text/unicode.h"
 
@@ -36,8 +37,8 @@ Result<void> check_roles(std::span<const Message> messages, const Style& style) 
     const std::string& role = messages[i].role;
     if (role != "system" && role != "user" && role != "assistant")
       return fail(Code::kInvalidArgument,
-                  "message {}: expected the role system, user or assistant, got '{}'", i,
-                  role.substr(0, 64));
+                  "message {}: expected the role system, user or assistant, got {}", i,
+                  format::in_quotes(role));
     if (role == "system" && i > 0)
       return fail(Code::kInvalidArgument, "message {}: expected a system message only at first", i);
   }

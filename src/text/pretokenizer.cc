@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "format/metadata.h"
+
 namespace meadow::text {
 namespace {
 
@@ -180,8 +182,8 @@ Result<Pretokenizer> pretokenizer(std::string_view name) {
     names += known.name;
   }
   return fail(Code::kUnsupported,
-              "tokenizer.ggml.pre: expected a pre-tokenizer that this version knows ({}), got '{}'",
-              names, name.substr(0, 64));
+              "tokenizer.ggml.pre: expected a pre-tokenizer that this version knows ({}), got {}",
+              names, format::in_quotes(name));
 }
 
 CleanText clean(std::string_view text) {

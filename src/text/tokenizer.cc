@@ -1,20 +1,12 @@
 #include "text/tokenizer.h"
 
-#include <algorithm>
+#include "format/metadata.h"
 
 namespace meadow::text {
 
 void Tokenizer::Specials::add(std::string_view name, TokenId id) {
   ids.emplace(name, id);
-  auto of_length = std::find_if(lengths.begin(), lengths.end(),
-                                [&](const OfLength& l) { return l.length == name.size(); });
-  if (of_length == lengths.end()) of_length = lengths.insert(lengths.end(), OfLength{name.size()});
-  of_length->first_byte[static_cast<uint8_t>(name[0])] = true;
-}
-
-void Tokenizer::Specials::sort() {
-  std::sort(lengths.begin(), lengths.end(),
-            [](const OfLength& a, const OfLength& b) { return a.length > b.length; });
+  lengths[name.size()][static_cast<uint8_t>(name[0])] = true;
 }
 
 Result<void> check_supported(std::string_view model, std::string_view pre) {
@@ -36,7 +28,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from(const VocabData& data) 
   std::shared_ptr<Tokenizer> out(new Tokenizer(std::move(vocab), std::move(merges)));
   out->pre_ = data.pre;
   out->pretokenizer_ = rules;
-  out->add_bos_ = data.add_bos.value_or(rules.add_bos);
+  out->add_bos_ = data.add_bos.value_or(rules.add_bos && out->bos() != kNoToken);
   out->add_eos_ = data.add_eos.value_or(false);
   if ((out->add_bos_ && out->bos() == kNoToken) || (out->add_eos_ && out->eos() == kNoToken))
     return fail(
@@ -60,8 +52,6 @@ Result<void> Tokenizer::add_specials() {
     all_.add(name, id);
     if (user_defined) user_defined_.add(name, id);
   }
-  all_.sort();
-  user_defined_.sort();
   return {};
 }
 
@@ -72,24 +62,24 @@ std::vector<Tokenizer::Fragment> Tokenizer::partition(std::string_view text,
   const auto add = [&](std::string_view piece, TokenId token) {
     if (!piece.empty()) next.push_back({piece, token});
   };
-  for (const Specials::OfLength& names : specials.lengths) {
+  for (const auto& [length, first_bytes] : specials.lengths) {
     next.clear();
     for (const Fragment& fragment : fragments) {
       const std::string_view rest = fragment.text;
       size_t begin = 0, i = 0;
-      while (fragment.token == kNoToken && i + names.length <= rest.size()) {
-        if (!names.first_byte[static_cast<uint8_t>(rest[i])]) {
+      while (fragment.token == kNoToken && i + length <= rest.size()) {
+        if (!first_bytes[static_cast<uint8_t>(rest[i])]) {
           i++;
           continue;
         }
-        const auto found = specials.ids.find(rest.substr(i, names.length));
+        const auto found = specials.ids.find(rest.substr(i, length));
         if (found == specials.ids.end()) {
           i++;
           continue;
         }
         add(rest.substr(begin, i - begin), kNoToken);
         add(found->first, found->second);
-        begin = i = i + names.length;
+        begin = i = i + length;
       }
       add(rest.substr(begin), fragment.token);
     }

@@ -2,10 +2,14 @@
 // "gpt2") with the pre-tokenizers that pretokenizer.h lists; the ids are those of llama.cpp.
 // Thread rule: immutable; any thread. Owns everything: the model file may go.
 #pragma once
+#include <array>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -65,17 +69,13 @@ class Tokenizer {
   const std::string& pre() const { return pre_; }
 
  private:
-  // Tokens that are cut out of the text before it is split, those of the longest names first.
+  // Tokens that are cut out of the text before it is split.
   struct Specials {
-    struct OfLength {
-      size_t length;
-      std::array<bool, 256> first_byte{};  // where a name of this length may begin
-    };
-    std::vector<OfLength> lengths;                      // descending
-    std::unordered_map<std::string_view, TokenId> ids;  // views into the vocabulary
+    using FirstBytes = std::array<bool, 256>;              // where a name of one length may begin
+    std::map<size_t, FirstBytes, std::greater<>> lengths;  // of the names, the longest first
+    std::unordered_map<std::string_view, TokenId> ids;     // by name: views into the vocabulary
 
     void add(std::string_view name, TokenId id);
-    void sort();
   };
   struct Fragment {
     std::string_view text;

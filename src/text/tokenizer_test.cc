@@ -91,6 +91,8 @@ TEST(Tokenizer, BosAndEosAsTheFileSays) {
   tiny.data.add_bos.reset();
   tiny.data.pre = "llama-bpe";  // adds BOS unless told otherwise
   EXPECT_EQ(tiny.build().value()->encode("a").value(), (Ids{262, 'a', 262}));
+  tiny.data.bos.reset();
+  EXPECT_EQ(tiny.build().value()->encode("a").value(), (Ids{'a', 262}));
 }
 
 TEST(Tokenizer, AMissingByteIsLeftOut) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/metadata.h"
 #include "text/unicode.h"
 
 namespace meadow::text {
@@ -224,8 +225,8 @@ Result<void> Vocab::add_pieces() {
         const std::optional<char> byte = byte_named(name);
         if (!byte)
           return fail(Code::kCorrupt,
-                      "tokenizer.ggml.tokens[{}]: expected a byte token to read <0xHH>, got '{}'",
-                      id, name.substr(0, 32));
+                      "tokenizer.ggml.tokens[{}]: expected a byte token to read <0xHH>, got {}", id,
+                      format::in_quotes(name));
         pieces_.push_back(*byte);
       }
     }
