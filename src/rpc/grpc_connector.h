@@ -23,8 +23,8 @@ class GrpcConnector final : public swarm::SpanConnector {
   Links& links_;
 };
 
-// Bytes a client may have queued on one stream (a replay is queued whole); beyond them the stream
-// is closed with kResourceExhausted.
-constexpr uint64_t kMaxQueuedByClient = uint64_t{4} << 30;
+// Bytes a client may have queued on one stream (a session sends a few chunks ahead); beyond them
+// the stream is closed with kResourceExhausted.
+constexpr uint64_t kMaxQueuedByClient = uint64_t{256} << 20;
 
 }  // namespace meadow::rpc
