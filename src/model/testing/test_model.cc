@@ -10,27 +10,10 @@
 #include "base/check.h"
 #include "base/half.h"
 #include "base/rng.h"
+#include "format/gguf_writer.h"
 
 namespace meadow::model::testing {
 namespace {
-
-constexpr uint64_t kAlignment = 32;
-
-class Writer {
- public:
-  template <class T>
-  void number(T value) {
-    const auto* at = reinterpret_cast<const uint8_t*>(&value);  // the tests' machines, too, are
-    bytes.insert(bytes.end(), at, at + sizeof value);           // little-endian
-  }
-  void string(std::string_view s) {
-    number<uint64_t>(s.size());
-    bytes.insert(bytes.end(), s.begin(), s.end());
-  }
-  void align() { bytes.resize((bytes.size() + kAlignment - 1) / kAlignment * kAlignment); }
-
-  Bytes bytes;
-};
 
 // Sum of uniform values: near enough to normal, and without libm.
 float normal(Rng& rng) {
@@ -168,8 +151,7 @@ class Builder {
 };
 
 // Keys in the order of their names, which is as good as any.
-void write_metadata(const TestModel& m, Writer& w, uint64_t& count) {
-  constexpr uint32_t kU32 = 4, kF32 = 6, kString = 8;
+void write_metadata(const TestModel& m, format::GgufWriter& file) {
   std::map<std::string, int64_t> integers = {
       {"block_count", m.n_blocks},          {"context_length", m.n_ctx},
       {"embedding_length", m.n_embd},       {"feed_forward_length", m.n_ff},
@@ -186,47 +168,27 @@ void write_metadata(const TestModel& m, Writer& w, uint64_t& count) {
   for (const auto& [name, value] : m.integers) integers[name] = value;
   for (const auto& [name, value] : m.numbers) integers.erase(name), numbers[name] = value;
   for (const auto& [name, value] : m.texts) integers.erase(name), texts[name] = value;
-  const auto key = [&](const std::string& name, uint32_t type) {
-    if (m.without.contains(name)) return false;
-    w.string(name.starts_with("general.") ? name : m.architecture + "." + name);
-    w.number(type);
-    count++;
-    return true;
+  const auto add = [&](const auto& values, auto write) {
+    for (const auto& [name, value] : values)
+      if (!m.without.contains(name))
+        write(name.starts_with("general.") ? name : m.architecture + "." + name, value);
   };
-  for (const auto& [name, value] : integers)
-    if (key(name, kU32)) w.number(static_cast<uint32_t>(value));
-  for (const auto& [name, value] : numbers)
-    if (key(name, kF32)) w.number(value);
-  for (const auto& [name, value] : texts)
-    if (key(name, kString)) w.string(value);
+  add(integers, [&](const std::string& key, int64_t value) {
+    file.add_u32(key, static_cast<uint32_t>(value));
+  });
+  add(numbers, [&](const std::string& key, float value) { file.add_f32(key, value); });
+  add(texts,
+      [&](const std::string& key, const std::string& value) { file.add_string(key, value); });
 }
 
 }  // namespace
 
 Bytes make_gguf(const TestModel& m) {
-  const std::vector<Tensor> tensors = Builder(m).tensors();
-  Writer metadata, out;
-  uint64_t keys = 0, offset = 0;
-  write_metadata(m, metadata, keys);
-  out.bytes = {'G', 'G', 'U', 'F'};
-  out.number<uint32_t>(3);
-  out.number<uint64_t>(tensors.size());
-  out.number<uint64_t>(keys);
-  out.bytes.insert(out.bytes.end(), metadata.bytes.begin(), metadata.bytes.end());
-  for (const Tensor& t : tensors) {
-    out.string(t.name);
-    out.number(static_cast<uint32_t>(t.shape.size()));
-    for (int64_t size : t.shape) out.number(static_cast<uint64_t>(size));
-    out.number(t.ggml_type);
-    out.number(offset);
-    offset += (t.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  for (const Tensor& t : tensors) {
-    out.align();
-    out.bytes.insert(out.bytes.end(), t.bytes.begin(), t.bytes.end());
-  }
-  out.align();
-  return std::move(out.bytes);
+  format::GgufWriter file;
+  write_metadata(m, file);
+  for (Tensor& t : Builder(m).tensors())
+    file.add_tensor(t.name, t.ggml_type, t.shape, std::move(t.bytes));
+  return file.bytes();
 }
 
 std::shared_ptr<format::ModelFile> make_file(const TestModel& m) {

@@ -1,6 +1,6 @@
 // Small random models as GGUF bytes in memory, for tests: every supported architecture and weight
-// type, nothing shared with the reader but the format.
-// Thread rule: pure functions.
+// type, whole or damaged where a test says so. Without a tokenizer; format/test_model.h makes
+// models with one. Thread rule: pure functions.
 #pragma once
 #include <cstdint>
 #include <map>
