@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The docs point only to pages that exist, and docs/errors.md lists every code of src/base/result.h."""
+"""The docs point only to pages and functions that exist, and docs/errors.md lists every code of src/base/result.h."""
 
 import pathlib
 import re
@@ -30,6 +30,15 @@ class Docs(unittest.TestCase):
         for code in codes:
             with self.subTest(code):
                 self.assertIn(f"| `{code}` | {spelled[code]} |", table)
+
+    def test_the_trace_of_a_token_names_functions_that_exist(self):
+        page = (ROOT / "docs/trace-of-a-token.md").read_text(encoding="utf-8")
+        places = re.findall(r"`(src/[\w/.]+):(\w+)`", page)
+        self.assertGreaterEqual(len(places), 20)
+        for path, function in places:
+            with self.subTest(path=path, function=function):
+                code = (ROOT / path).read_text(encoding="utf-8")
+                self.assertRegex(code, rf"\b{function}\(")
 
 
 if __name__ == "__main__":
