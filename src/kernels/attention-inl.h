@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "kernels/attention_tiles-inl.h"
+#include "kernels/float_environment.h"
 #include "kernels/page.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -104,15 +105,15 @@ class AttentionCall {
     const int64_t chunks = (n_ + kTokensPerItem - 1) / kTokensPerItem;
     float* memory = scratch_.get<float>(Scratch::kAttentionRows,
                                         static_cast<size_t>(2 * pool_.size() * state_floats()));
-    pool_.run(static_cast<size_t>(shape_.n_head_kv * chunks), 1,
-              [this, chunks, memory](size_t begin, size_t end, int worker) {
-                for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++) {
-                  // The last tokens first: they see the most positions.
-                  const int64_t first = (chunks - 1 - i % chunks) * kTokensPerItem;
-                  whole_item({i / chunks, first, std::min(first + kTokensPerItem, n_)}, worker,
-                             memory + 2 * worker * state_floats());
-                }
-              });
+    run_ieee(pool_, shape_.n_head_kv * chunks, 1,
+             [this, chunks, memory](int64_t begin, int64_t end, int worker) {
+               for (int64_t i = begin; i < end; i++) {
+                 // The last tokens first: they see the most positions.
+                 const int64_t first = (chunks - 1 - i % chunks) * kTokensPerItem;
+                 whole_item({i / chunks, first, std::min(first + kTokensPerItem, n_)}, worker,
+                            memory + 2 * worker * state_floats());
+               }
+             });
   }
 
   void whole_item(const Item& item, int worker, float* memory) {
@@ -135,12 +136,11 @@ class AttentionCall {
       return RowStates(memory + (head * parts + part) * state_floats(), n_ * queries_per_head_,
                        layout_.value_stride);
     };
-    pool_.run(static_cast<size_t>(shape_.n_head_kv * parts), 1,
-              [&, this](size_t begin, size_t end, int worker) {
-                for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++)
-                  add_partial({i / parts, 0, n_}, i % parts * kPartialPositions,
-                              state(i / parts, i % parts), worker);
-              });
+    run_ieee(pool_, shape_.n_head_kv * parts, 1, [&, this](int64_t begin, int64_t end, int worker) {
+      for (int64_t i = begin; i < end; i++)
+        add_partial({i / parts, 0, n_}, i % parts * kPartialPositions, state(i / parts, i % parts),
+                    worker);
+    });
     for (int64_t head = 0; head < shape_.n_head_kv; head++) {
       const Item item{head, 0, n_};
       for (int64_t part = 1; part < parts; part++)

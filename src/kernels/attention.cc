@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/float_environment.h"
 #include "kernels/half.h"
 #include "kernels/page.h"
 #include "kernels/table.h"
@@ -33,6 +34,7 @@ Result<void> store_kv(const PageShape& shape, std::span<uint8_t* const> pages,
                       int64_t first_position, int64_t n, const float* k, const float* v) {
   MEADOW_CHECK(shape.type == DType::kF16 || shape.type == DType::kF32);
   MEADOW_CHECK(first_position + n <= static_cast<int64_t>(pages.size()) * kPagePositions);
+  use_ieee_arithmetic();
   const PageLayout layout(shape);
   for (int64_t t = 0; t < n; t++) {
     const int64_t position = first_position + t, slot = position % kPagePositions;

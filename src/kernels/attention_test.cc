@@ -25,7 +25,7 @@ Case draw_case(Rng& rng, int index) {
   const int64_t kFirst[] = {0, static_cast<int64_t>(rng.below(200)), 1020, 2040};
   c.first = kFirst[index % 4];
   const int64_t kCount[] = {1, 2, 3, 5, 8, 13, 33, 70};
-  c.n = kCount[rng.below(8)];
+  c.n = kCount[rng.below(c.first < 1000 ? 8 : 6)];
   return c;
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/float_environment.h"
 #include "kernels/half.h"
 
 namespace meadow::kernels {
@@ -35,6 +36,7 @@ void q4_1(const uint8_t* block, float* out) {
 void dequantise_row(DType type, const uint8_t* row, int64_t k, float* out) {
   const DTypeInfo& t = info(type);
   MEADOW_CHECK(k % t.block_values == 0);
+  use_ieee_arithmetic();
   switch (type) {
     case DType::kF32:
       if (k > 0) std::memcpy(out, row, static_cast<size_t>(k) * 4);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "kernels/float_environment.h"
 #include "kernels/math.h"
 #include "kernels/table.h"
 
@@ -26,6 +27,7 @@ void add_rows(float* x, const float* bias, int64_t d, int64_t n) {
 
 RopeTable::RopeTable(int64_t first_position, int64_t n, std::span<const float> inv_freq)
     : n_(n), half_(static_cast<int64_t>(inv_freq.size())) {
+  use_ieee_arithmetic();
   values_.resize(static_cast<size_t>(2 * n_ * half_));
   for (int64_t t = 0; t < n_; t++) {
     const auto position = static_cast<float>(first_position + t);

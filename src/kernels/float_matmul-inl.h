@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "kernels/chains-inl.h"
+#include "kernels/float_environment.h"
 #include "kernels/matmul.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -90,9 +91,9 @@ class FloatProduct {
       panels_ = scratch_.get<float>(Scratch::kPanels,
                                     static_cast<size_t>(pool_.size() * group_rows_ * w_.k));
     const int64_t groups = (w_.m + group_rows_ - 1) / group_rows_;
-    pool_.run(static_cast<size_t>(groups), 1, [this, unpack](size_t begin, size_t end, int worker) {
-      for (size_t g = begin; g < end; g++) {
-        const int64_t first = static_cast<int64_t>(g) * group_rows_;
+    run_ieee(pool_, groups, 1, [this, unpack](int64_t begin, int64_t end, int worker) {
+      for (int64_t g = begin; g < end; g++) {
+        const int64_t first = g * group_rows_;
         const int64_t last = std::min(first + group_rows_, w_.m);
         if (unpack)
           unpacked_rows(first, last, panels_ + worker * group_rows_ * w_.k);

@@ -15,6 +15,7 @@
 
 #include "kernels/activations-inl.h"
 #include "kernels/dots-inl.h"
+#include "kernels/float_environment.h"
 #include "kernels/matmul.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -216,8 +217,8 @@ class QuantisedProduct {
     int32_t* out = scratch_.get<int32_t>(
         Scratch::kActivations, static_cast<size_t>(n_ * blocks() * block_dwords(Decoder::kWide)));
     activations_ = out;
-    pool_.run(static_cast<size_t>(tiles()), 1, [this, out](size_t begin, size_t end, int) {
-      for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++)
+    run_ieee(pool_, tiles(), 1, [this, out](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; i++)
         quantise_tile<Decoder::kWide>(x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
                                       Decoder::kOffset, out + activation_offset(i, 0));
     });
@@ -249,27 +250,25 @@ class QuantisedProduct {
   void run_stream() {
     // The first rows of a chunk come unprefetched, so chunks are not small where they can be large.
     const int64_t chunk = share(groups(), 128 / kLanes);
-    pool_.run(static_cast<size_t>(groups()), static_cast<size_t>(chunk),
-              [this](size_t begin, size_t end, int) {
-                for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++) {
-                  const Group g = group(i);
-                  for (int64_t t = 0; t < tiles(); t++)
-                    tile_of<kStreamTokens>(tokens(t), Stream<Decoder>(g.rows, stride()), blocks(),
-                                           activations_ + activation_offset(t, 0), true,
-                                           g.y + t * tile_tokens_ * g.ldy, g.ldy);
-                }
-              });
+    run_ieee(pool_, groups(), chunk, [this](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; i++) {
+        const Group g = group(i);
+        for (int64_t t = 0; t < tiles(); t++)
+          tile_of<kStreamTokens>(tokens(t), Stream<Decoder>(g.rows, stride()), blocks(),
+                                 activations_ + activation_offset(t, 0), true,
+                                 g.y + t * tile_tokens_ * g.ldy, g.ldy);
+      }
+    });
   }
 
   void run_panels() {
     constexpr int64_t kBytes = kPanelsAtOnce * kPanelBytes;
     uint8_t* panels =
         scratch_.get<uint8_t>(Scratch::kPanels, static_cast<size_t>(pool_.size() * kBytes));
-    pool_.run(static_cast<size_t>(groups()), static_cast<size_t>(share(groups(), kPanelsAtOnce)),
-              [this, panels](size_t begin, size_t end, int worker) {
-                panel_groups(static_cast<int64_t>(begin), static_cast<int64_t>(end),
-                             panels + worker * kBytes);
-              });
+    run_ieee(pool_, groups(), share(groups(), kPanelsAtOnce),
+             [this, panels](int64_t begin, int64_t end, int worker) {
+               panel_groups(begin, end, panels + worker * kBytes);
+             });
   }
 
   // Groups [begin, end), at most kPanelsAtOnce.

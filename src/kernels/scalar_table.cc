@@ -1,3 +1,4 @@
+#include "kernels/float_environment.h"
 #include "kernels/reference.h"
 #include "kernels/table.h"
 
@@ -6,8 +7,8 @@ namespace {
 
 void matmul_over_pool(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
                       Scratch&) {
-  pool.run(w.m, 64, [&](size_t begin, size_t end, int) {
-    reference::matmul_rows(w, x, n, y, static_cast<int64_t>(begin), static_cast<int64_t>(end));
+  run_ieee(pool, w.m, 64, [&](int64_t begin, int64_t end, int) {
+    reference::matmul_rows(w, x, n, y, begin, end);
   });
 }
 
@@ -15,8 +16,8 @@ void attention_over_pool(const PageShape& shape, std::span<const uint8_t* const>
                          int64_t first_position, int64_t n, const float* q, int64_t n_head,
                          float scale, float* out, ThreadPool& pool, Scratch&) {
   const int64_t heads_per_kv = n_head / shape.n_head_kv;
-  pool.run(n * n_head, 1, [&](size_t begin, size_t end, int) {
-    for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); i++)
+  run_ieee(pool, n * n_head, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; i++)
       reference::attend(shape, pages, first_position + i / n_head, q + i * shape.head_dim,
                         i % n_head / heads_per_kv, scale, out + i * shape.head_dim);
   });

@@ -24,6 +24,7 @@ struct Table {
 
 // The reference, rows and heads spread over the pool.
 const Table& scalar_table();
+// Also sets IEEE arithmetic on the calling thread (float_environment.h).
 const Table& active_table();
 
 }  // namespace meadow::kernels

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/float_environment.h"
 #include "kernels/simd.h"
 #include "kernels/table.h"
 
@@ -98,6 +99,7 @@ Result<void> force_target(Target target) {
 }
 
 const Table& active_table() {
+  use_ieee_arithmetic();
   static const std::array<Table, kTargets> tables = [] {
     std::array<Table, kTargets> out;
     for (Target t : kAllTargets) {
