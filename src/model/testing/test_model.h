@@ -1,6 +1,7 @@
 // Small random models as GGUF bytes in memory, for tests: every supported architecture and weight
 // type, whole or damaged where a test says so. Without a tokenizer; format/test_model.h makes
-// models with one. Thread rule: pure functions.
+// models with one.
+// Thread rule: pure functions.
 #pragma once
 #include <cstdint>
 #include <map>
