@@ -31,6 +31,14 @@ TEST(Half, RoundsToNearestEven) {
   }
 }
 
+TEST(Half, ValuesAreThoseOfTheFormat) {
+  EXPECT_EQ(half_to_float(0x0001), 0x1p-24f);
+  EXPECT_EQ(half_to_float(0x03ff), 1023 * 0x1p-24f);
+  EXPECT_EQ(half_to_float(0x0400), 0x1p-14f);
+  EXPECT_EQ(half_to_float(0xc000), -2.0f);
+  EXPECT_EQ(half_to_float(0x7bff), 65504.0f);
+}
+
 TEST(Half, Edges) {
   EXPECT_EQ(float_to_half(65519.0f), 0x7bff);
   EXPECT_EQ(float_to_half(65520.0f), 0x7c00);

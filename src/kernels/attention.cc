@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "kernels/float_environment.h"
-#include "kernels/half.h"
 #include "kernels/page.h"
 #include "kernels/table.h"
 
@@ -15,7 +15,7 @@ namespace {
 // Stores one element; false if it is not finite once rounded.
 bool store(const PageLayout& layout, uint8_t* page, int64_t element, float value) {
   if (layout.element_bytes == 2) {
-    const uint16_t half = f32_to_f16(value);
+    const uint16_t half = float_to_half(value);
     std::memcpy(page + 2 * element, &half, 2);
     return (half & 0x7c00) != 0x7c00;
   }

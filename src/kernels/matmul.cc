@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "kernels/dequantise.h"
-#include "kernels/half.h"
 #include "kernels/table.h"
 
 namespace meadow::kernels {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/half.h"
+#include "base/half.h"
 #include "kernels/math.h"
 #include "kernels/page.h"
 #include "kernels/reference.h"
@@ -25,7 +25,7 @@ float load(const PageLayout& layout, const uint8_t* page, int64_t element) {
   if (layout.element_bytes == 2) {
     uint16_t half;
     std::memcpy(&half, page + 2 * element, 2);
-    return f16_to_f32(half);
+    return half_to_float(half);
   }
   float value;
   std::memcpy(&value, page + 4 * element, 4);

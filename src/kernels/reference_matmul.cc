@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "kernels/dequantise.h"
-#include "kernels/half.h"
 #include "kernels/math.h"
 #include "kernels/reference.h"
 
@@ -17,7 +17,7 @@ struct WeightBlock {
   float d, m;
 };
 
-float read_f16(const uint8_t* p) { return f16_to_f32(static_cast<uint16_t>(p[0] | p[1] << 8)); }
+float read_f16(const uint8_t* p) { return half_to_float(static_cast<uint16_t>(p[0] | p[1] << 8)); }
 
 WeightBlock decode(DType type, const uint8_t* block) {
   WeightBlock w{};

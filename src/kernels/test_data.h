@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/half.h"
 #include "base/rng.h"
 #include "kernels/attention.h"
-#include "kernels/half.h"
 #include "kernels/matmul.h"
 
 namespace meadow::kernels::test {
@@ -66,8 +66,8 @@ inline Weights weights(Rng& rng, DType type, int64_t k, int64_t m, Values values
     uint8_t* p = w.bytes.data() + at;
     const float x = draw(rng, values);
     const auto bits = std::bit_cast<uint32_t>(x);
-    const uint16_t half = f32_to_f16(std::fabs(x) < 60000 ? x : std::copysign(60000.0f, x));
-    const uint16_t low = f32_to_f16(draw(rng, Values::kOrdinary) * 0.125f);
+    const uint16_t half = float_to_half(std::fabs(x) < 60000 ? x : std::copysign(60000.0f, x));
+    const uint16_t low = float_to_half(draw(rng, Values::kOrdinary) * 0.125f);
     if (type == DType::kF32) std::memcpy(p, &bits, 4);
     if (type == DType::kBF16) p[0] = bits >> 16 & 255, p[1] = bits >> 24 & 255;
     if (type != DType::kF32 && type != DType::kBF16) std::memcpy(p, &half, 2);
