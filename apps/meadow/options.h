@@ -1,0 +1,68 @@
+// Options that several subcommands share, so that they are spelled and explained once.
+// Thread rule: values; main thread.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "client/generator.h"
+#include "swarm/messages.h"
+
+namespace meadow::apps {
+
+inline constexpr char kDefaultSwarm[] = "meadow";
+
+// Of every command that joins a swarm.
+struct JoinOptions {
+  std::string swarm;              // NAME[:SECRET]; empty: kDefaultSwarm, or the invite's
+  std::vector<std::string> join;  // peers (id@host:port or host:port) and invites
+  std::string listen;             // host:port; empty: takes no connections
+  std::string announce;           // host:port that others dial, if it is not `listen`
+  std::string identity;           // file; empty: see identity_path()
+  bool insecure = false;
+  double timeout_s = 60;  // for a chain that works
+};
+// `listens`: the command answers others, with this default address.
+void add_join_options(CLI::App& command, JoinOptions& options, const std::string& default_listen);
+
+// Of every command that computes.
+struct ComputeOptions {
+  int threads = 0;  // 0: as many as the machine has cores
+  int effective_threads() const;
+};
+void add_compute_options(CLI::App& command, ComputeOptions& options);
+
+// Of every command that answers a prompt.
+struct AnswerOptions {
+  std::string model;
+  bool local = false;
+  int64_t context = 0;  // positions; 0: chosen by the command
+  std::string cache = "f16";
+  std::string codec = "f32";
+  bool no_push = false;
+  client::GenerateOptions generate;
+  std::optional<uint64_t> seed;
+  bool show_route = false;
+  bool stats = false;
+
+  DType cache_type() const { return cache == "f32" ? DType::kF32 : DType::kF16; }
+};
+void add_answer_options(CLI::App& command, AnswerOptions& options);
+
+void add_json_option(CLI::App& command, bool& json);
+
+// "A:B" as the half-open range [A, B).
+Result<BlockRange> parse_blocks(const std::string& text);
+
+// Where a command that listens keeps its key if --identity does not say: one file per address, so
+// that two servers on one machine do not share a key.
+//   $XDG_STATE_HOME/meadow/<role>-<host>-<port>.key, or under ~/.local/state
+std::string identity_path(const std::string& role, const std::string& listen);
+
+}  // namespace meadow::apps
