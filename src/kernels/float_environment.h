@@ -24,8 +24,9 @@ inline void use_ieee_arithmetic() {
   constexpr uint64_t kFlushToZero = 1u << 24, kRounding = 3u << 22, kAll = kFlushToZero | kRounding;
   uint64_t state;
   asm volatile("mrs %0, fpcr" : "=r"(state));
-  if ((state & kAll) != 0) [[unlikely]]
+  if ((state & kAll) != 0) [[unlikely]] {
     asm volatile("msr fpcr, %0" : : "r"(state & ~kAll));
+  }
 #endif
 }
 
