@@ -14,6 +14,7 @@
 #include "format/gguf_writer.h"
 #include "golden_file.h"
 #include "kernels/dequantise.h"
+#include "kernels/target.h"
 
 namespace meadow::golden {
 namespace {
@@ -161,6 +162,35 @@ TEST_F(RealModel, DequantisedEqualsLlamaCppOnIt) {
   std::printf("dequantised: rms %.2e mean %.2e max %.2e\n", ours.rms(), ours.mean(), ours.largest);
   EXPECT_LE(ours.rms(), 1e-4);
   EXPECT_LE(ours.largest, 1e-3);  // of a range of 47
+}
+
+// The bits of a span do not depend on cut, chunk, threads or instruction set on real shapes either.
+TEST_F(RealModel, SameBitsForACutOnEveryTarget) {
+  constexpr size_t kPositions = 70;
+  auto ends = engine::ModelEnds::load(file_, 1);
+  ASSERT_TRUE(ends);
+  const auto embedded = (*ends)->embed(std::span(golden_.ids).first(kPositions));
+  ASSERT_TRUE(embedded);
+  const auto through = [&](BlockRange blocks, int threads, int64_t chunk,
+                           const std::vector<float>& hidden) {
+    auto executor = engine::SpanExecutor::load(file_, {blocks, DType::kF16, threads, 128, chunk});
+    MEADOW_CHECK(executor.has_value() && (*executor)->open({}, blocks, 128).has_value());
+    auto out = (*executor)->forward({}, 0, hidden, nullptr);
+    MEADOW_CHECK(out.has_value());
+    return std::move(*out);
+  };
+  const kernels::Target before = kernels::active_target();
+  const int32_t blocks = (*ends)->hyperparameters().n_blocks;
+  const auto whole = through({0, blocks}, 2, 256, *embedded);
+  for (kernels::Target target : kernels::runnable_targets()) {
+    ASSERT_TRUE(kernels::force_target(target));
+    const auto middle = through({0, 7}, 1, 33, *embedded);
+    const auto end = through({7, blocks}, 2, 256, middle);
+    EXPECT_EQ(std::memcmp(end.data(), whole.data(), whole.size() * sizeof(float)), 0)
+        << kernels::name(target);
+    std::printf("same bits: %s\n", std::string(kernels::name(target)).c_str());
+  }
+  ASSERT_TRUE(kernels::force_target(before));
 }
 
 }  // namespace
