@@ -104,11 +104,12 @@ Result<ExitCode> run(ServeCommand& command) {
     }
   }
   ProgressBar bar("blocks", clock, command.json);
-  MEADOW_TRY(
-      const auto daemon,
-      server::Daemon::start(
-          file, options, node->membership(), *node->server(), node->push(), clock, cancel,
-          [&](const std::string&, int64_t done, int64_t total) { bar.update(done, total); }));
+  MEADOW_TRY(const auto daemon,
+             server::Daemon::start(file, options, node->membership(), *node->server(), node->push(),
+                                   node->connector(), clock, cancel,
+                                   [&](const std::string&, int64_t done, int64_t total) {
+                                     bar.update(done, total);
+                                   }));
   bar.finish();
   print_ready(*node, *daemon, fingerprint, command.json);
   Interrupt::wait(TimePoint::max());

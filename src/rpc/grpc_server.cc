@@ -104,10 +104,12 @@ class GrpcServer::Core {
  public:
   Core(const RpcOptions& options, const GrpcServerOptions& server_options,
        swarm::MemberHandler& members, const Clock& clock)
-      : shared(options, server_options, clock),
+      : id(options.identity.id()),
+        shared(options, server_options, clock),
         member_service(make_member_service(shared, members)),
         span_service(make_span_service(shared)) {}
 
+  const PeerId id;
   ServerShared shared;
   std::unique_ptr<grpc::Service> member_service, span_service;
   std::string address;
@@ -143,6 +145,7 @@ GrpcServer::~GrpcServer() { shutdown(Duration(0)); }
 
 const std::string& GrpcServer::address() const { return core_->address; }
 int GrpcServer::port() const { return core_->port; }
+const PeerId& GrpcServer::id() const { return core_->id; }
 
 void GrpcServer::host(swarm::SpanService* service, swarm::Worker* worker) {
   core_->shared.span.set({service, worker});

@@ -42,6 +42,7 @@ class GrpcServer {
   // host:port that is bound, with the real port; the host as given (it may be 0.0.0.0).
   const std::string& address() const;
   int port() const;
+  const PeerId& id() const;  // own
 
   // From now on sessions and pushes go to `service`, computed by `worker` (for the bounds on what
   // waits for it). Until then, and after host(nullptr, nullptr), they get kUnavailable.

@@ -62,7 +62,6 @@ class Links::Core : public std::enable_shared_from_this<Links::Core> {
 
   // The link to this address and key, made if there is none.
   std::shared_ptr<Link> link(const std::string& address, const PeerId& expected);
-  void forget(const std::string& address);
   // Drops exactly this link, after it failed.
   void drop(const std::shared_ptr<Link>& link);
   // Cancels what is in flight, refuses more, waits for the callbacks.

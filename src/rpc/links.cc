@@ -145,19 +145,6 @@ std::shared_ptr<Link> Links::Core::link(const std::string& address, const PeerId
   return it->second.link;
 }
 
-void Links::Core::forget(const std::string& address) {
-  std::vector<std::shared_ptr<Link>> dropped;
-  std::lock_guard lock(mutex_);
-  for (auto it = links_.begin(); it != links_.end();) {
-    if (it->first.first != address) {
-      ++it;
-      continue;
-    }
-    dropped.push_back(std::move(it->second.link));
-    it = links_.erase(it);
-  }
-}
-
 void Links::Core::drop(const std::shared_ptr<Link>& link) {
   std::lock_guard lock(mutex_);
   const auto it = links_.find({link->address(), link->expected()});
@@ -294,7 +281,5 @@ Links::Links(RpcOptions options, const Clock& clock)
     : core_(std::make_shared<Core>(std::move(options), clock)) {}
 
 Links::~Links() { core_->shutdown(); }
-
-void Links::forget(const std::string& address) { core_->forget(address); }
 
 }  // namespace meadow::rpc

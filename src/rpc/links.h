@@ -27,10 +27,6 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // Drops the channels to this address, so that its next use connects anew without waiting for a
-  // back-off. Streams that stand are not touched.
-  void forget(const std::string& address);
-
   class Core;
   const std::shared_ptr<Core>& core() const { return core_; }
 

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "kernels/matmul.h"
 #include "server/capacity.h"
+#include "server/self_check.h"
 #include "swarm/placement.h"
 
 namespace meadow::server {
@@ -15,6 +16,7 @@ namespace {
 constexpr Duration kNews = 1500ms;     // to learn who serves what before choosing
 constexpr Duration kLoadPeriod = 2s;   // between two updates of the announced load
 constexpr Duration kGoodbye = 1500ms;  // for somebody to take the withdrawal
+constexpr Duration kSelfCheck = 30s;   // one token through the span, cold and busy
 constexpr int64_t kProbePrefill = 32;  // tokens
 constexpr int64_t kProbeDecode = 8;
 constexpr SessionId kProbe{};
@@ -141,8 +143,8 @@ Result<void> Daemon::measure(const CancelToken* cancel) {
 Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile> file,
                                               DaemonOptions options, swarm::Membership& membership,
                                               rpc::GrpcServer& port, swarm::PushPort& push,
-                                              const Clock& clock, const CancelToken* cancel,
-                                              const Progress& progress) {
+                                              swarm::SpanConnector& connector, const Clock& clock,
+                                              const CancelToken* cancel, const Progress& progress) {
   MEADOW_TRY(const auto h, model::hyperparameters(*file));
   std::unique_ptr<Daemon> daemon(new Daemon(file, membership, port, clock));
   daemon->span_.n_blocks = h.n_blocks;
@@ -160,7 +162,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   MEADOW_TRY_VOID(daemon->measure(cancel));
 
   daemon->compute_ = std::make_unique<EngineCompute>(*daemon->executor_);
-  daemon->worker_ = std::make_unique<WorkerThread>();
+  daemon->worker_ = std::make_unique<swarm::ThreadWorker>();
   swarm::SpanServiceOptions service;
   service.blocks = span.blocks;
   service.n_embd = h.n_embd;
@@ -171,8 +173,14 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
                                                           *daemon->worker_, push, clock);
   daemon->beater_ =
       std::jthread([raw = daemon.get()](std::stop_token stop) { raw->beat(std::move(stop)); });
-  port.host(daemon->service_.get(), daemon->worker_.get());
   daemon->span_.free_cache_tokens = daemon->compute_->free_cache_tokens();
+  port.host(daemon->service_.get(), daemon->worker_.get());
+  swarm::OpenRequest open;
+  open.blocks = span.blocks;
+  open.fingerprint = service.fingerprint;
+  open.numerics = service.numerics;
+  MEADOW_TRY_VOID(check_answers(connector, {port.id(), own_address(port.address())}, open, h.n_embd,
+                                kSelfCheck, clock, cancel));
   MEADOW_TRY_VOID(membership.announce(daemon->span_, swarm::ServerState::kOnline));
   return daemon;
 }

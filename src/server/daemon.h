@@ -1,7 +1,7 @@
 // A server as a library: chooses and loads a span, hosts it, tells the swarm, leaves.
 // Thread rule: start() and leave() from one thread that is no gRPC thread; the rest from any. Owns
 // the executor, its worker thread, and one thread that beats and tells the load; borrows
-// membership, port and push, which must outlive it.
+// membership, port, push and connector, which must outlive it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,9 +14,9 @@
 #include "format/model_file.h"
 #include "rpc/grpc_server.h"
 #include "server/engine_compute.h"
-#include "server/worker_thread.h"
 #include "swarm/membership.h"
 #include "swarm/span_service.h"
+#include "swarm/thread_worker.h"
 
 namespace meadow::server {
 
@@ -41,8 +41,8 @@ class Daemon {
   static Result<std::unique_ptr<Daemon>> start(std::shared_ptr<format::ModelFile> file,
                                                DaemonOptions options, swarm::Membership& membership,
                                                rpc::GrpcServer& port, swarm::PushPort& push,
-                                               const Clock& clock, const CancelToken* cancel,
-                                               const Progress& progress);
+                                               swarm::SpanConnector& connector, const Clock& clock,
+                                               const CancelToken* cancel, const Progress& progress);
   ~Daemon();
 
   BlockRange blocks() const { return span_.blocks; }
@@ -71,7 +71,7 @@ class Daemon {
   std::unique_ptr<engine::SpanExecutor> executor_;
   std::unique_ptr<EngineCompute> compute_;
   std::unique_ptr<swarm::SpanService> service_;
-  std::unique_ptr<WorkerThread> worker_;
+  std::unique_ptr<swarm::ThreadWorker> worker_;
   std::jthread beater_;
   bool left_ = false;
 };

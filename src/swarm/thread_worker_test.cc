@@ -1,15 +1,15 @@
-#include "server/worker_thread.h"
+#include "swarm/thread_worker.h"
 
 #include <gtest/gtest.h>
 
 #include <future>
 #include <vector>
 
-namespace meadow::server {
+namespace meadow::swarm {
 namespace {
 
-TEST(WorkerThread, RunsTasksInOrderOnOneOtherThread) {
-  WorkerThread worker;
+TEST(ThreadWorker, RunsTasksInOrderOnOneOtherThread) {
+  ThreadWorker worker;
   std::vector<int> order;
   std::vector<std::thread::id> threads;
   std::promise<void> done;
@@ -28,12 +28,12 @@ TEST(WorkerThread, RunsTasksInOrderOnOneOtherThread) {
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }
 
-TEST(WorkerThread, StopFinishesTheTaskInWorkAndDropsTheRest) {
+TEST(ThreadWorker, StopFinishesTheTaskInWorkAndDropsTheRest) {
   std::promise<void> begun, go_on;
   std::shared_future<void> gate = go_on.get_future().share();
   bool finished = false, dropped_ran = false;
   auto token = std::make_shared<int>(1);
-  WorkerThread worker;
+  ThreadWorker worker;
   worker.post([&, gate] {
     begun.set_value();
     gate.wait();
@@ -53,4 +53,4 @@ TEST(WorkerThread, StopFinishesTheTaskInWorkAndDropsTheRest) {
 }
 
 }  // namespace
-}  // namespace meadow::server
+}  // namespace meadow::swarm
