@@ -1,6 +1,9 @@
 #include "meadow/answering.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include "client/process_memory.h"
 #include "kernels/matmul.h"
@@ -55,6 +58,31 @@ std::string describe_failover(const swarm::FailoverRecord& record) {
 
 }  // namespace
 
+// A bar that follows how much of the weights has been read.
+class Answering::LoadingBar {
+ public:
+  // `whole`: all of the file's weights will be read, else only those of no block.
+  LoadingBar(const format::ModelFile& file, bool whole, const Clock& clock)
+      : bar_("loading MB", clock) {
+    uint64_t total = 0;
+    for (const format::TensorInfo& tensor : file.tensors())
+      if (whole || !format::block_of(tensor.name)) total += tensor.bytes;
+    if (!is_terminal(2)) return;
+    thread_ = std::jthread([this, &file, total](std::stop_token stop) {
+      std::unique_lock lock(mutex_);
+      while (!wake_.wait_for(lock, stop, 100ms, [&] { return stop.stop_requested(); }))
+        bar_.update(static_cast<int64_t>(file.weight_bytes_touched() / 1'000'000),
+                    static_cast<int64_t>(total / 1'000'000));
+    });
+  }
+
+ private:
+  ProgressBar bar_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: it stops before what it uses goes
+};
+
 Answering::~Answering() = default;
 
 Result<std::unique_ptr<Answering>> Answering::open(AnsweringOptions options) {
@@ -76,7 +104,7 @@ Result<int64_t> Answering::context_for(int64_t wanted) const {
 }
 
 Result<void> Answering::start(int64_t context, const CancelToken* cancel) {
-  ProgressBar bar("loading", clock_);
+  const LoadingBar bar(*file_, options_.answer.local, clock_);
   MEADOW_TRY(ends_, engine::ModelEnds::load(file_, options_.compute.effective_threads()));
   if (options_.answer.local) {
     MEADOW_TRY_VOID(start_local(context));
@@ -111,7 +139,14 @@ Result<void> Answering::start_swarm(int64_t context, const CancelToken* cancel) 
   inbox_ = std::make_unique<swarm::BlockingInbox>(clock_);
   session_ = std::make_unique<swarm::InferenceSession>(session, node_->connector(),
                                                        node_->membership(), *inbox_, clock_, *rng_);
-  MEADOW_TRY_VOID(session_->open(cancel));
+  const auto opened = session_->open(cancel);
+  const std::string ignored = node_->ignored_text();
+  if (!opened) {
+    Error error = opened.error();
+    if (!ignored.empty()) error.message += "\n" + ignored;
+    return fail(std::move(error));
+  }
+  if (!ignored.empty()) say(ignored);
   remote_ = std::make_unique<client::SwarmChain>(*session_, context);
   if (options_.telling == Telling::kText)
     say("Note: the servers of this swarm can read what you send and what they answer.");

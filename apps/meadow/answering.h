@@ -61,6 +61,8 @@ class Answering {
   void forget() { generator_->reset(); }
 
  private:
+  class LoadingBar;
+
   explicit Answering(AnsweringOptions options) : options_(options) {}
   Result<void> start_local(int64_t context);
   Result<void> start_swarm(int64_t context, const CancelToken* cancel);
@@ -90,7 +92,6 @@ class Answering {
   size_t told_failovers_ = 0;  // of the session's records
   TimePoint last_token_;       // for the longest gap
   Duration longest_gap_{};     // between two tokens of the last answer
-  uint64_t peak_ = 0;
 };
 
 }  // namespace meadow::apps

@@ -14,12 +14,14 @@ namespace {
 
 CancelToken g_token;
 std::atomic<bool> g_terminated{false};
-int g_pipe[2] = {-1, -1};  // written by the handler, so that poll() wakes
+volatile sig_atomic_t g_unheard = 0;  // signals since the token was set
+int g_pipe[2] = {-1, -1};             // written by the handler, so that poll() wakes
 
 void handle(int signal) {
   const int saved = errno;
-  // A second signal that nobody reset after the first: whoever waits does not listen.
-  if (g_token.cancelled()) _exit(130);
+  // Asked again and again, and nobody took notice: whoever should does not listen.
+  g_unheard = g_token.cancelled() ? g_unheard + 1 : 0;
+  if (g_unheard >= 2) _exit(130);
   if (signal == SIGTERM) g_terminated.store(true);
   g_token.cancel();
   const char byte = 1;

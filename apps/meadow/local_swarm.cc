@@ -44,15 +44,16 @@ Result<PeerProcess> LocalSwarm::launch(std::vector<std::string> arguments) const
   return PeerProcess{std::move(process), std::move(arguments), {}, {}, {}, {}};
 }
 
-Result<LocalSwarm> LocalSwarm::start(std::string program, std::string swarm, TimePoint until) {
+Result<LocalSwarm> LocalSwarm::start(std::string program, std::string swarm, TimePoint until,
+                                     std::string host) {
   std::string folder = (std::filesystem::temp_directory_path() / "meadow-XXXXXX").string();
   if (!mkdtemp(folder.data()))
     return fail(Code::kPermissionDenied, "no temporary folder {}: {}", folder,
                 std::strerror(errno));
-  LocalSwarm local(std::move(program), std::move(folder));
+  LocalSwarm local(std::move(program), std::move(folder), std::move(host));
   MEADOW_TRY(const int port, free_port());
   MEADOW_TRY(auto bootstrap, local.launch({"bootstrap", "--json", "--swarm", std::move(swarm),
-                                           "--listen", fmt::format("127.0.0.1:{}", port)}));
+                                           "--listen", fmt::format("{}:{}", local.host_, port)}));
   MEADOW_TRY_VOID(read_ready_line(bootstrap, until));
   local.bootstrap_ = std::make_unique<PeerProcess>(std::move(bootstrap));
   return local;
@@ -75,7 +76,7 @@ Result<size_t> LocalSwarm::add_server(const std::string& model, BlockRange block
                                         "--join",
                                         bootstrap_->invite,
                                         "--listen",
-                                        fmt::format("127.0.0.1:{}", port),
+                                        fmt::format("{}:{}", host_, port),
                                         "--blocks",
                                         fmt::format("{}:{}", blocks.first, blocks.last),
                                         "--threads",

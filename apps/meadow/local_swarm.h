@@ -25,9 +25,10 @@ struct PeerProcess {
 
 class LocalSwarm {
  public:
-  // `program`: path of meadow. `swarm`: NAME[:SECRET]. Starts the bootstrap peer and blocks until
-  // it is ready or `until` has come.
-  static Result<LocalSwarm> start(std::string program, std::string swarm, TimePoint until);
+  // `program`: path of meadow. `swarm`: NAME[:SECRET]. `host`: a loopback address, in brackets if
+  // it is IPv6. Starts the bootstrap peer and blocks until it is ready or `until` has come.
+  static Result<LocalSwarm> start(std::string program, std::string swarm, TimePoint until,
+                                  std::string host = "127.0.0.1");
   ~LocalSwarm();
   LocalSwarm(LocalSwarm&&) noexcept = default;
   LocalSwarm& operator=(LocalSwarm&&) noexcept = default;
@@ -56,13 +57,14 @@ class LocalSwarm {
   void stop();
 
  private:
-  LocalSwarm(std::string program, std::string folder)
-      : program_(std::move(program)), folder_(std::move(folder)) {}
+  LocalSwarm(std::string program, std::string folder, std::string host)
+      : program_(std::move(program)), folder_(std::move(folder)), host_(std::move(host)) {}
 
   Result<PeerProcess> launch(std::vector<std::string> arguments) const;
 
   std::string program_;
-  std::string folder_;  // keys and logs
+  std::string folder_;  // of the keys
+  std::string host_;
   std::unique_ptr<PeerProcess> bootstrap_;
   std::deque<PeerProcess> servers_;
 };

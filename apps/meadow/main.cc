@@ -1,5 +1,6 @@
 // The program: parses the command line, runs one subcommand, turns its error into an exit code.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "meadow/command.h"
 #include "meadow/interrupt.h"
@@ -17,6 +18,12 @@ constexpr char kFooter[] = R"(Examples:
 
 Exit codes: 0 done, 1 a check failed, 2 usage, 3 not found, 4 corrupt or unsupported file,
 5 no server or too late, 6 no room, 7 denied, 70 internal, 130 cancelled.)";
+
+bool has_command(const CLI::App& program, std::string_view name) {
+  const auto all = program.get_subcommands([](const CLI::App*) { return true; });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const CLI::App* command) { return command->get_name() == name; });
+}
 
 int run(int argc, char** argv) {
   Interrupt::install();
@@ -46,6 +53,13 @@ int run(int argc, char** argv) {
     };
   });
 
+  // CLI11 would only say that a subcommand is required.
+  if (argc > 1 && argv[1][0] != '-' && !has_command(program, argv[1])) {
+    report({Code::kInvalidArgument,
+            fmt::format("there is no command {}: meadow help lists them", printable(argv[1]))},
+           false);
+    return kExitUsage;
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {
