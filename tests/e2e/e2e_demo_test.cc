@@ -1,0 +1,71 @@
+// meadow demo ends by itself, tells the truth, and leaves nothing behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "e2e.h"
+
+namespace meadow::e2e {
+namespace {
+
+constexpr char kTag[] = "MEADOW_E2E_TAG";
+
+std::string tag(const char* test) { return fmt::format("{}-{}", test, getpid()); }
+
+TEST(Demo, KillsAServerAndTheTextIsEqual) {
+  TemporaryFolder folder;
+  const std::string report = folder.file("demo.json"), mark = tag("whole");
+  auto demo = apps::ChildProcess::start({program(), "demo", "--model", model(), "--report", report,
+                                         "--max-tokens", "48", "--prompt", "What is a river?"},
+                                        {{kTag, mark}});
+  ASSERT_TRUE(demo);
+  const auto exit = demo->wait(within(200s));
+  ASSERT_TRUE(exit) << demo->stdout_text() << demo->stderr_text();
+  EXPECT_EQ(exit->text(), "exit code 0") << demo->stdout_text() << demo->stderr_text();
+  EXPECT_EQ(processes_with(kTag, mark), 0);
+
+  std::ifstream file(report);
+  const Json json = Json::parse(file, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["text_equal"], true);
+  EXPECT_GT(json["tokens"].get<int>(), 16);
+  EXPECT_GT(json["tokens_per_s"].get<double>(), 0);
+  EXPECT_GT(json["stall_ms"].get<double>(), 0);
+  EXPECT_DOUBLE_EQ(json["stall_ms"].get<double>(),
+                   json["detection_ms"].get<double>() + json["replay_ms"].get<double>());
+  EXPECT_GT(json["bytes_sent"].get<uint64_t>(), 0u);
+  const std::string killed = json["killed_peer"];
+  EXPECT_EQ(killed.size(), 64u);
+  EXPECT_THAT(json["route_before"].dump(), testing::HasSubstr(killed));
+  EXPECT_THAT(json["route_after"].dump(), testing::Not(testing::HasSubstr(killed)));
+}
+
+TEST(Demo, InterruptedItLeavesNothing) {
+  const std::string mark = tag("interrupted");
+  auto demo = apps::ChildProcess::start({program(), "demo", "--model", model()}, {{kTag, mark}});
+  ASSERT_TRUE(demo);
+  ASSERT_TRUE(demo->wait_for_stdout("answer:", within(kPatience))) << demo->stdout_text();
+  demo->send_signal(SIGTERM);
+  const auto exit = demo->wait(within(30s));
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 130);
+  EXPECT_EQ(processes_with(kTag, mark), 0);
+}
+
+TEST(Demo, LimitEndsIt) {
+  const std::string mark = tag("limited");
+  auto demo = apps::ChildProcess::start(
+      {program(), "demo", "--model", model(), "--limit", "2", "--max-tokens", "1000"},
+      {{kTag, mark}});
+  ASSERT_TRUE(demo);
+  const auto exit = demo->wait(within(30s));
+  ASSERT_TRUE(exit);
+  EXPECT_NE(exit->code, 0);
+  EXPECT_EQ(processes_with(kTag, mark), 0);
+}
+
+}  // namespace
+}  // namespace meadow::e2e
