@@ -83,7 +83,9 @@ Result<void> InferenceSession::Impl::run_chunk(StepProgress& progress, int64_t f
   // Whatever happened between two steps.
   while (auto event = inbox_.wait(began, nullptr)) chain_.apply(std::move(*event), began, progress);
   bool sent = false;
-  while (!progress.result) {
+  // A result may come by the old route during a repair; the newcomers still need this step.
+  bool repaired = false;
+  while (!progress.result || repaired) {
     if (progress.own_mistake) return fail(std::move(*progress.own_mistake));
     if (chain_.spans.empty() || chain_.any_failed()) {
       // Chains that stand but never answer must not go on for ever.
@@ -92,13 +94,16 @@ Result<void> InferenceSession::Impl::run_chunk(StepProgress& progress, int64_t f
                     seconds(options_.step_timeout + options_.give_up_after));
       MEADOW_TRY_VOID(repair(progress.first, progress, cancel));
       sent = false;
+      repaired = true;
       continue;
     }
+    repaired = false;
     if (!sent) {
       drive(progress, from);
       driven = last_event_;
       sent = true;
     }
+    if (progress.result) break;
     const TimePoint stall = last_event_ + options_.stall_timeout;
     MEADOW_TRY_VOID(await(progress, std::min(stall, driven + options_.step_timeout), cancel));
     relay(progress, from);
@@ -111,6 +116,7 @@ Result<void> InferenceSession::Impl::run_chunk(StepProgress& progress, int64_t f
 // Sends the step to the first span whose output is not known; pushes carry it on from there.
 void InferenceSession::Impl::drive(const StepProgress& progress, int64_t from) {
   const size_t at = chain_.frontier(progress);
+  if (at == chain_.spans.size()) return;
   ChainSpan& span = chain_.spans[at];
   last_event_ = clock_.now();
   send_step(span, progress, from);

@@ -43,6 +43,13 @@ void SessionChain::on_output(size_t index, StepOutput output, StepProgress& prog
   stats_.server_compute_us += output.compute_us;
   stats_.server_wait_us += output.wait_us;
   if (output.step < oldest_valid_step) return;
+  // Nobody was asked for more than the present step; the journal must not grow by what is not true.
+  if (output.output.end() > progress.end() || output.position > progress.end())
+    return fail_span(span,
+                     {Code::kCorrupt,
+                      fmt::format("server {} answered up to position {}, asked for {}",
+                                  short_id(span.hop.server.id),
+                                  std::max(output.output.end(), output.position), progress.end())});
   span.position = std::max(span.position, output.position);
   if (index + 1 < spans.size()) {
     journal.append(span.hop.blocks.last, output.output);

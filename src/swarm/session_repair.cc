@@ -49,8 +49,13 @@ Result<void> InferenceSession::Impl::replace_failed(int64_t need, TimePoint give
   MEADOW_TRY(const Chain chain, find_replacements(give_up, progress, cancel));
   lay_out(chain);
   MEADOW_TRY_VOID(await_opened(progress, cancel));
-  for (size_t i = 0; i < chain_.spans.size(); i++)
-    if (!chain_.spans[i].fed) MEADOW_TRY_VOID(feed(i, need, progress, cancel));
+  for (size_t i = 0; i < chain_.spans.size(); i++) {
+    if (chain_.spans[i].fed) continue;
+    // A span whose output of the present step is known already will not be driven: it gets that
+    // too.
+    const bool done = i < chain_.frontier(progress);
+    MEADOW_TRY_VOID(feed(i, done ? std::max(need, progress.end()) : need, progress, cancel));
+  }
   announce_route();
   return {};
 }

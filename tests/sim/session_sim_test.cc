@@ -81,6 +81,9 @@ TEST(SessionSim, KillAnyServerBeforeAnyEvent) {
       Swarm s;
       s.world.loop.before_event(n, [&] { s.world.kill(*s.world.servers[victim]); });
       expect_same(s, run(s), fmt::format("server {} before event {}", victim, n));
+      // One death costs one replacement: the newcomer has everything that it will be asked for.
+      ASSERT_LE(s.session->stats().failovers.size(), 1u) << victim << " " << n;
+      ASSERT_LE(s.world.directory.failures, 1) << victim << " " << n;
     }
 }
 
@@ -411,6 +414,26 @@ TEST(SessionSim, LongPromptsTravelInSeveralSteps) {
   const auto want = world.reference(200, 149);
   EXPECT_EQ(std::vector<float>(want.begin(), want.begin() + 8192), *a);
   EXPECT_EQ(std::vector<float>(want.begin() + 8192, want.end()), *b);
+}
+
+// A server that answers more than it was asked is replaced; the journal does not believe it.
+TEST(SessionSim, AnswersBeyondTheStepAreNotBelieved) {
+  for (const size_t hop : {size_t{0}, size_t{1}, size_t{2}}) {
+    Swarm s;
+    const auto got = run(s, [&](int64_t p) {
+      if (p != kPrompt + 2) return;
+      const PeerId liar = s.in_use(hop).id;
+      for (const auto& weak : s.world.links)
+        if (auto link = weak.lock(); link && link->server->id == liar && !link->closed)
+          s.world.to_client(link, 2ms,
+                            {link->number, StepOutput{.epoch = 1,
+                                                      .step = ~uint64_t{0},
+                                                      .output = {p, 1000, Bytes(1000 * 4 * 4)},
+                                                      .position = p + 1000}});
+    });
+    expect_same(s, got, "a server that answers too much");
+    EXPECT_EQ(s.session->stats().failovers.size(), 1u);
+  }
 }
 
 // A step over links of round trip r and n servers takes (n + 1) half-trips, not n whole ones.
