@@ -128,6 +128,28 @@ TEST_F(AnswerTest, ChatKeepsItsContext) {
   EXPECT_THAT(chat.err, HasSubstr("per second"));  // of /stats
 }
 
+// Interrupts a long first answer of a chat; the second must be as if the first had not been.
+void interrupt_first_answer(const Arguments& where) {
+  const std::string question = "Name one river.\n/quit\n";
+  const Arguments chat = Arguments{"chat"} + where + Arguments{"--model", model()};
+  const Finished alone = run(chat + Arguments{"--max-tokens", "200"}, question);
+  ASSERT_TRUE(alone.exit.ok()) << alone.err;
+  ASSERT_GT(alone.out.size(), 4u);
+  auto child =
+      apps::ChildProcess::start(Arguments{program()} + chat + Arguments{"--max-tokens", "200"}, {},
+                                "Count to one thousand.\n/reset\n" + question);
+  ASSERT_TRUE(child);
+  ASSERT_TRUE(child->wait_for_stdout(" ", within(kPatience))) << child->stderr_text();
+  child->send_signal(SIGINT);
+  const auto exit = child->wait(within(kPatience));
+  ASSERT_TRUE(exit) << child->stdout_text();
+  EXPECT_TRUE(exit->ok()) << exit->text() << child->stderr_text();
+  EXPECT_THAT(child->stderr_text(), HasSubstr("[stopped]"));
+  EXPECT_TRUE(child->stdout_text().ends_with("\n" + alone.out)) << child->stdout_text();
+}
+
+TEST_F(AnswerTest, CtrlCLeavesTheSessionUsable) { interrupt_first_answer({swarm()->invite()}); }
+
 TEST(Ipv6, SwarmAnswers) {
   auto swarm = LocalSwarm::start(program(), "six:secret", within(20s), "[::1]");
   ASSERT_TRUE(swarm) << swarm.error().text();

@@ -117,6 +117,31 @@ TEST_F(FailoverTest, SparesDieFirstAndTheChainGoesOn) {
   EXPECT_TRUE(answer.failovers().empty());
 }
 
+// Again and again a server of the chain dies and comes back with its key and port.
+TEST_F(FailoverTest, ServersComeAndGo) {
+  const Arguments arguments = {"--prompt",      "Once upon a time there was a river that",
+                               "--max-tokens",  "150",
+                               "--temperature", "1",
+                               "--seed",        "3"};
+  Json route;
+  size_t hop = 0;
+  int kills = 0;
+  const Answer answer = swarm.answer(arguments, [&](const Answer&, const Json& event, int tokens) {
+    if (event.value("event", "") == "route") route = event["route"];
+    if (!is_token(event) || tokens % 20 != 10) return;
+    hop = (hop + 1) % route.size();
+    for (size_t i = 0; i < swarm->size(); i++) {
+      if (swarm->server(i).peer != route[hop].value("peer", "")) continue;
+      const auto restarted = swarm->restart_server(i, within(60s));
+      ASSERT_TRUE(restarted) << restarted.error().text();
+      kills++;
+    }
+  });
+  expect_same(answer, local_answer(arguments));
+  EXPECT_GE(kills, 3);
+  EXPECT_GE(answer.failovers().size(), 1u);
+}
+
 TEST_F(FailoverTest, SwarmOutlivesItsBootstrapPeer) {
   const Answer answer =
       swarm.answer(kPrompt, [&](const Answer& so_far, const Json& event, int tokens) {
