@@ -17,7 +17,8 @@ struct ThreadPool::Impl {
   std::mutex mutex;
   std::condition_variable wake, done;
   uint64_t job = 0;   // guarded by mutex; a new number is a new job
-  int running = 0;    // guarded by mutex; helpers still in the current job
+  bool open = false;  // guarded by mutex; the current job takes helpers
+  int running = 0;    // guarded by mutex; helpers in the current job
   bool stop = false;  // guarded by mutex
   const Body* body = nullptr;
   size_t items = 0, chunk = 1;
@@ -55,6 +56,8 @@ struct ThreadPool::Impl {
         wake.wait(lock, [&] { return stop || job != seen; });
         if (stop) return;
         seen = job;
+        if (!open) continue;  // over already: the others did it all
+        running_hint.store(++running, std::memory_order_relaxed);
       }
       work(worker);
       std::lock_guard lock(mutex);
@@ -96,13 +99,18 @@ void ThreadPool::run(size_t items, size_t chunk,
     p.items = items;
     p.chunk = chunk;
     p.next.store(0, std::memory_order_relaxed);
-    p.running = static_cast<int>(p.threads.size());
-    p.running_hint.store(p.running, std::memory_order_relaxed);
+    p.open = true;
     p.job++;
     p.job_hint.store(p.job, std::memory_order_release);
   }
   p.wake.notify_all();
   p.work(0);
+  // A helper that a busy machine has not let run yet is not waited for.
+  {
+    std::lock_guard lock(p.mutex);
+    p.open = false;
+    if (p.running == 0) return;
+  }
   Impl::spin([&] { return p.running_hint.load(std::memory_order_acquire) == 0; });
   std::unique_lock lock(p.mutex);
   p.done.wait(lock, [&] { return p.running == 0; });
