@@ -14,6 +14,7 @@
 #include "meadow/options.h"
 #include "meadow/terminal.h"
 #include "model/hyperparameters.h"
+#include "text/chat_template.h"
 
 namespace meadow::apps {
 namespace {
@@ -57,11 +58,8 @@ class Demo {
   void note(const std::string& line) const {
     if (!options_.json) put(line + "\n");
   }
-  std::vector<std::string> generate_arguments() const {
-    return {"generate",      "--model", options_.model, "--prompt",
-            options_.prompt, "--chat",  "--max-tokens", std::to_string(options_.max_tokens),
-            "--temperature", "0",       "--events"};
-  }
+  Result<void> look_at_model();
+  std::vector<std::string> generate_arguments() const;
   Result<Run> reference();
   Result<void> start_servers();
   Result<Run> answer_with_kill();
@@ -75,8 +73,34 @@ class Demo {
   SystemClock clock_;
   TimePoint until_;
   std::string program_;
+  int32_t n_blocks_ = 0;
+  bool chat_ = false;  // the model was made for talking
   std::unique_ptr<LocalSwarm> swarm_;
 };
+
+Result<void> Demo::look_at_model() {
+  MEADOW_TRY(const auto file, format::ModelFile::open(options_.model));
+  MEADOW_TRY(const auto parameters, model::hyperparameters(*file));
+  n_blocks_ = parameters.n_blocks;
+  const auto jinja = file->metadata().string("tokenizer.chat_template");
+  chat_ = jinja && text::chat_family(*jinja);
+  return {};
+}
+
+std::vector<std::string> Demo::generate_arguments() const {
+  std::vector<std::string> arguments = {"generate",
+                                        "--model",
+                                        options_.model,
+                                        "--prompt",
+                                        options_.prompt,
+                                        "--max-tokens",
+                                        std::to_string(options_.max_tokens),
+                                        "--temperature",
+                                        "0",
+                                        "--events"};
+  if (chat_) arguments.push_back("--chat");
+  return arguments;
+}
 
 Result<Run> Demo::follow(ChildProcess client, const std::function<void(Run&, int64_t)>& on_token,
                          bool echo) {
@@ -117,15 +141,12 @@ Result<Run> Demo::reference() {
 }
 
 Result<void> Demo::start_servers() {
-  MEADOW_TRY(auto model, format::ModelFile::open(options_.model));
-  MEADOW_TRY(auto parameters, model::hyperparameters(*model));
-  const int32_t n_blocks = parameters.n_blocks;
-  const int32_t spans = std::min(3, n_blocks);
+  const int32_t spans = std::min(3, n_blocks_);
   MEADOW_TRY(auto started, LocalSwarm::start(program_, "demo:between-us", until_));
   swarm_ = std::make_unique<LocalSwarm>(std::move(started));
   for (int copy = 0; copy < 2; copy++)
     for (int32_t s = 0; s < spans; s++) {
-      const BlockRange blocks{n_blocks * s / spans, n_blocks * (s + 1) / spans};
+      const BlockRange blocks{n_blocks_ * s / spans, n_blocks_ * (s + 1) / spans};
       MEADOW_TRY_VOID(swarm_->add_server(options_.model, blocks));
     }
   MEADOW_TRY_VOID(swarm_->wait_ready(std::min(until_, clock_.now() + 60s)));
@@ -211,6 +232,7 @@ ExitCode Demo::conclude(const Run& local, const Run& swarm) {
 
 Result<ExitCode> Demo::run() {
   MEADOW_TRY(program_, own_path());
+  MEADOW_TRY_VOID(look_at_model());
   note(fmt::format("prompt: {}\n", options_.prompt));
   note("The whole model in one process first …");
   MEADOW_TRY(const Run local, reference());

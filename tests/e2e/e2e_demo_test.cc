@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "e2e.h"
+#include "format/test_model.h"
 
 namespace meadow::e2e {
 namespace {
@@ -41,6 +42,22 @@ TEST(Demo, KillsAServerAndTheTextIsEqual) {
   EXPECT_EQ(killed.size(), 64u);
   EXPECT_THAT(json["route_before"].dump(), testing::HasSubstr(killed));
   EXPECT_THAT(json["route_after"].dump(), testing::Not(testing::HasSubstr(killed)));
+}
+
+TEST(Demo, TakesAnyModelByPath) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("tiny.gguf"), report = folder.file("demo.json");
+  format::TestModelOptions options;
+  options.architecture = "qwen2";
+  options.n_blocks = 2;
+  options.type = DType::kQ8_0;
+  ASSERT_TRUE(format::write_test_model(options, path));
+  const Finished demo = run({"demo", "--model", path, "--report", report, "--json", "--max-tokens",
+                             "60", "--prompt", "river"});
+  EXPECT_EQ(demo.exit.text(), "exit code 0") << demo.out << demo.err;
+  ASSERT_TRUE(demo.json().is_object()) << demo.out;
+  EXPECT_EQ(demo.json()["text_equal"], true);
+  EXPECT_EQ(demo.json()["route_before"].size(), 2u);
 }
 
 TEST(Demo, InterruptedItLeavesNothing) {
