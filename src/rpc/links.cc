@@ -76,7 +76,7 @@ grpc::ChannelArguments channel_arguments() {
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // The second number is also how long one attempt to connect may take.
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3000);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 300);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // what is sent twice is ours to decide
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -272,7 +272,7 @@ TEST_F(DaemonTest, OnlyWhoAnswersItsOwnCallIsOnline) {
   swarm::OpenRequest open;
   open.blocks = {0, 4};
   const auto nobody = check_answers(peer.connector, {peer.identity.id(), "127.0.0.1:1"}, open,
-                                    h.n_embd, 5s, kClock, nullptr);
+                                    h.n_embd, 300ms, kClock, nullptr);
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().code, Code::kUnavailable);
   EXPECT_THAT(nobody.error().message, testing::HasSubstr("127.0.0.1:1"));
@@ -283,7 +283,7 @@ TEST_F(DaemonTest, OnlyWhoAnswersItsOwnCallIsOnline) {
   EXPECT_EQ(stranger.error().code, Code::kPermissionDenied);
   // A span that does not compute.
   const auto empty = check_answers(peer.connector, {peer.identity.id(), peer.port->address()}, open,
-                                   h.n_embd, 5s, kClock, nullptr);
+                                   h.n_embd, 300ms, kClock, nullptr);
   ASSERT_FALSE(empty);
   EXPECT_EQ(empty.error().code, Code::kUnavailable);
   EXPECT_EQ(own_address("0.0.0.0:7"), "127.0.0.1:7");

@@ -1,5 +1,7 @@
 #include "server/self_check.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,8 @@
 
 namespace meadow::server {
 namespace {
+
+constexpr Duration kPause = 200ms;  // between two attempts
 
 // The next message of the stream that is `Wanted`; an error if it ends or refuses before that.
 template <class Wanted>
@@ -41,12 +45,11 @@ Result<void> check_answers(swarm::SpanConnector& connector, const swarm::PeerAdd
                            swarm::OpenRequest open, int64_t n_embd, Duration limit,
                            const Clock& clock, const CancelToken* cancel) {
   const TimePoint until = clock.now() + limit;
-  random_bytes(open.session.bytes);
   open.epoch = 1;
   open.max_tokens = 1;
   open.codec = swarm::Codec::kF32;
-  swarm::BlockingInbox inbox(clock);
-  const auto answered = [&]() -> Result<void> {
+  const auto attempt = [&](swarm::BlockingInbox& inbox) -> Result<void> {
+    random_bytes(open.session.bytes);
     const auto stream = connector.connect(self, open, inbox, 1);
     MEADOW_TRY_VOID(await<swarm::Opened>(inbox, until, cancel));
     const std::vector<float> zeros(static_cast<size_t>(n_embd));
@@ -54,10 +57,20 @@ Result<void> check_answers(swarm::SpanConnector& connector, const swarm::PeerAdd
     stream->send(swarm::StepRequest{open.epoch, 1, {0, 1, std::move(bytes)}, false, 0});
     MEADOW_TRY(const auto output, await<swarm::StepOutput>(inbox, until, cancel));
     return swarm::check_width(output.output, n_embd, open.codec);
-  }();
-  if (answered) return {};
-  return fail(answered.error().within(
-      fmt::format("this server does not answer its own call at {}", self.address)));
+  };
+  std::optional<Error> last;  // what made us try again
+  for (;;) {
+    swarm::BlockingInbox inbox(clock);
+    const Result<void> answered = attempt(inbox);
+    if (answered) return {};
+    const Code code = answered.error().code;
+    if (code != Code::kDeadlineExceeded || !last) last = answered.error();
+    if (code != Code::kUnavailable || clock.now() >= until)
+      return fail(last->within(
+          fmt::format("this server does not answer its own call at {}", self.address)));
+    // A busy machine may not get through in the time of one connection.
+    inbox.wait(std::min(until, clock.now() + kPause), cancel);
+  }
 }
 
 }  // namespace meadow::server

@@ -14,7 +14,7 @@ namespace meadow::server {
 std::string own_address(const std::string& bound);
 
 // Opens a session of one position and takes one step of zeros, f32 [n_embd, 1]. The error says what
-// did not work, and where; kDeadlineExceeded after `limit`.
+// did not work, and where. What cannot be reached is tried again until `limit` has passed.
 Result<void> check_answers(swarm::SpanConnector& connector, const swarm::PeerAddress& self,
                            swarm::OpenRequest open, int64_t n_embd, Duration limit,
                            const Clock& clock, const CancelToken* cancel);
