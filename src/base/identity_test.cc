@@ -1,8 +1,8 @@
 #include "base/identity.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,12 +10,17 @@
 namespace meadow {
 namespace {
 
-std::string temp_path(const char* leaf) {
-  const auto dir =
-      std::filesystem::temp_directory_path() / ("meadow-identity-" + std::to_string(getpid()));
-  std::filesystem::create_directories(dir);
-  return (dir / leaf).string();
-}
+// A folder of its own for each test, gone with it.
+class IdentityFile : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path_of(const char* leaf) const { return folder_ + "/" + leaf; }
+
+ private:
+  std::string folder_ =
+      (std::filesystem::temp_directory_path() / "meadow-identity-XXXXXX").string();
+};
 
 TEST(Identity, Rfc8032Vector) {  // section 7.1, test 1
   const auto seed = from_hex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
@@ -44,9 +49,8 @@ TEST(Identity, CertificateCarriesTheKey) {
       public_key_of_certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"));
 }
 
-TEST(Identity, FileIsMadeOnceAndPrivate) {
-  const std::string path = temp_path("peer.key");
-  std::filesystem::remove(path);
+TEST_F(IdentityFile, IsMadeOnceAndPrivate) {
+  const std::string path = path_of("peer.key");
   const auto first = Identity::load_or_create(path);
   ASSERT_TRUE(first) << first.error().text();
   EXPECT_EQ(Identity::load_or_create(path)->id(), first->id());
@@ -55,14 +59,14 @@ TEST(Identity, FileIsMadeOnceAndPrivate) {
   EXPECT_EQ(st.st_mode & 0777, 0600u);
 }
 
-TEST(Identity, DamagedFileIsAnErrorThatNamesIt) {
-  const std::string path = temp_path("broken.key");
+TEST_F(IdentityFile, DamagedIsAnErrorThatNamesIt) {
+  const std::string path = path_of("broken.key");
   std::ofstream(path) << "not a key";
   const auto id = Identity::load_or_create(path);
   ASSERT_FALSE(id);
   EXPECT_EQ(id.error().code, Code::kCorrupt);
   EXPECT_NE(id.error().message.find(path), std::string::npos);
-  EXPECT_FALSE(Identity::load_or_create(temp_path("no-such-dir/x/peer.key")));
+  EXPECT_FALSE(Identity::load_or_create(path_of("no-such-dir/x/peer.key")));
 }
 
 }  // namespace
