@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 
 #include "format/model_file.h"
@@ -12,6 +11,7 @@
 #include "meadow/interrupt.h"
 #include "meadow/local_swarm.h"
 #include "meadow/options.h"
+#include "meadow/output_file.h"
 #include "meadow/terminal.h"
 #include "model/hyperparameters.h"
 #include "text/chat_template.h"
@@ -47,6 +47,13 @@ std::string describe_route(const Json& route) {
   return out;
 }
 
+// After how many tokens of the answer a server is killed: well inside it, so that there is
+// something to replay and something to come. 0, while the prompt is read, if there is no inside.
+int64_t kill_after(int64_t max_tokens, int64_t answer_tokens) {
+  if (answer_tokens < 2) return 0;
+  return std::clamp<int64_t>(std::min(max_tokens / 3, answer_tokens / 2), 1, answer_tokens - 1);
+}
+
 class Demo {
  public:
   explicit Demo(const DemoOptions& options)
@@ -62,12 +69,14 @@ class Demo {
   std::vector<std::string> generate_arguments() const;
   Result<Run> reference();
   Result<void> start_servers();
-  Result<Run> answer_with_kill();
-  // Reads a client's events up to the end; on_token is called after each token.
-  Result<Run> follow(ChildProcess client, const std::function<void(Run&, int64_t)>& on_token,
+  // Kills a server of the chain once kill_after tokens are there.
+  Result<Run> answer_with_kill(int64_t kill_after);
+  // Reads a client's events up to the end; on_progress is called with 0 once the chain stands, and
+  // after each token with their number.
+  Result<Run> follow(ChildProcess client, const std::function<void(Run&, int64_t)>& on_progress,
                      bool echo);
-  void kill_one(Run& run);
-  ExitCode conclude(const Run& local, const Run& swarm);
+  void kill_one(Run& run, int64_t tokens);
+  Result<ExitCode> conclude(const Run& local, const Run& swarm);
 
   const DemoOptions& options_;
   SystemClock clock_;
@@ -102,7 +111,7 @@ std::vector<std::string> Demo::generate_arguments() const {
   return arguments;
 }
 
-Result<Run> Demo::follow(ChildProcess client, const std::function<void(Run&, int64_t)>& on_token,
+Result<Run> Demo::follow(ChildProcess client, const std::function<void(Run&, int64_t)>& on_progress,
                          bool echo) {
   Run run;
   int64_t tokens = 0;
@@ -116,8 +125,9 @@ Result<Run> Demo::follow(ChildProcess client, const std::function<void(Run&, int
       if (echo && !options_.json) put(event.value("text", ""));
     } else if (kind == "route") {
       if (run.killed_peer.empty()) run.route_before = event["route"];
+      if (tokens == 0) on_progress(run, 0);
     } else if (kind == "token") {
-      on_token(run, ++tokens);
+      on_progress(run, ++tokens);
     } else if (kind == "done") {
       run.done = event;
     }
@@ -159,7 +169,7 @@ Result<void> Demo::start_servers() {
   return {};
 }
 
-void Demo::kill_one(Run& run) {
+void Demo::kill_one(Run& run, int64_t tokens) {
   const size_t hops = run.route_before.size();
   if (hops == 0) return;
   const std::string peer = run.route_before[hops / 2].value("peer", "");
@@ -168,23 +178,23 @@ void Demo::kill_one(Run& run) {
   run.killed_peer = peer;
   run.killed_at = clock_.now();
   server->process.send_signal(SIGKILL);
-  note(fmt::format("\n[{} is killed with SIGKILL]", peer.substr(0, 8)));
+  note(fmt::format("{}[{} is killed with SIGKILL, {}]", tokens > 0 ? "\n" : "", peer.substr(0, 8),
+                   tokens > 0 ? fmt::format("after token {}", tokens) : "before the first token"));
 }
 
-Result<Run> Demo::answer_with_kill() {
+Result<Run> Demo::answer_with_kill(int64_t kill_after) {
   std::vector<std::string> arguments = generate_arguments();
   arguments.insert(arguments.begin() + 1, swarm_->invite());
   MEADOW_TRY(auto client, swarm_->run(arguments));
-  const int64_t kill_after = std::max<int64_t>(1, options_.max_tokens / 3);
   return follow(
       std::move(client),
       [&](Run& run, int64_t tokens) {
-        if (tokens == kill_after) kill_one(run);
+        if (tokens == kill_after && run.killed_peer.empty()) kill_one(run, tokens);
       },
       true);
 }
 
-ExitCode Demo::conclude(const Run& local, const Run& swarm) {
+Result<ExitCode> Demo::conclude(const Run& local, const Run& swarm) {
   const bool equal = local.text == swarm.text && local.done["token_ids"] == swarm.done["token_ids"];
   double detection = 0, replay = 0;
   for (const Json& failover : swarm.done["failovers"]) {
@@ -205,12 +215,12 @@ ExitCode Demo::conclude(const Run& local, const Run& swarm) {
                        {"route_after", swarm.done["route"]},
                        {"failovers", swarm.done["failovers"]},
                        {"text", swarm.text}};
-  if (!options_.report.empty()) {
-    std::ofstream file(options_.report);
-    file << report.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-    if (!file.flush()) say("meadow: could not write " + options_.report);
-  }
-  if (options_.json) put(to_line(report));
+  Result<void> written;
+  if (!options_.report.empty())
+    written = write_whole(options_.report,
+                          report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  // Scripts get one object: this one or the error.
+  if (options_.json && written) put(to_line(report));
   note("");
   note("");
   note("route before  " + describe_route(report["route_before"]));
@@ -227,19 +237,22 @@ ExitCode Demo::conclude(const Run& local, const Run& swarm) {
   if (!equal) note("in one process: " + local.text);
   const bool killed = !swarm.killed_peer.empty() && !swarm.done["failovers"].empty();
   if (!killed) say("meadow: no server was replaced during the answer: the demo shows nothing");
+  if (!written) return fail(written.error());
   return equal && killed ? kExitOk : kExitDiffers;
 }
 
 Result<ExitCode> Demo::run() {
   MEADOW_TRY(program_, own_path());
+  if (!options_.report.empty()) MEADOW_TRY_VOID(check_can_write(options_.report));
   MEADOW_TRY_VOID(look_at_model());
   note(fmt::format("prompt: {}\n", options_.prompt));
   note("The whole model in one process first …");
   MEADOW_TRY(const Run local, reference());
   MEADOW_TRY_VOID(start_servers());
   note("\nanswer:");
-  MEADOW_TRY(const Run swarm, answer_with_kill());
-  const ExitCode code = conclude(local, swarm);
+  MEADOW_TRY(const Run swarm,
+             answer_with_kill(kill_after(options_.max_tokens, local.done.value("tokens", 0))));
+  auto code = conclude(local, swarm);
   swarm_->stop();
   return code;
 }

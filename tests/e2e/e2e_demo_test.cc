@@ -44,6 +44,33 @@ TEST(Demo, KillsAServerAndTheTextIsEqual) {
   EXPECT_THAT(json["route_after"].dump(), testing::Not(testing::HasSubstr(killed)));
 }
 
+// An answer of a few words is over long before a third of --max-tokens.
+TEST(Demo, ShortAnswerIsInterruptedToo) {
+  const Finished demo = run({"demo", "--model", model(), "--json", "--prompt",
+                             "What is the capital of France? Answer in one word."});
+  EXPECT_EQ(demo.exit.text(), "exit code 0") << demo.out << demo.err;
+  const Json json = demo.json();
+  ASSERT_TRUE(json.is_object()) << demo.out;
+  EXPECT_LT(json["tokens"].get<int>(), 32);
+  EXPECT_EQ(json["text_equal"], true);
+  EXPECT_FALSE(json["failovers"].empty());
+  EXPECT_THAT(json["route_after"].dump(),
+              testing::Not(testing::HasSubstr(json["killed_peer"].get<std::string>())));
+}
+
+TEST(Demo, ReportThatCannotBeWrittenIsAnError) {
+  TemporaryFolder folder;
+  const Finished before =
+      run({"demo", "--model", model(), "--report", folder.file("no/such.json")}, "", 10s);
+  EXPECT_EQ(before.exit.code, 3) << before.exit.text();
+  EXPECT_EQ(before.out, "");  // no run
+  EXPECT_THAT(before.err, testing::HasSubstr("no/such.json"));
+  const Finished full =
+      run({"demo", "--model", model(), "--report", "/dev/full", "--max-tokens", "8"});
+  EXPECT_EQ(full.exit.code, 6) << full.out << full.err;
+  EXPECT_THAT(full.err, testing::HasSubstr("/dev/full"));
+}
+
 TEST(Demo, TakesAnyModelByPath) {
   TemporaryFolder folder;
   const std::string path = folder.file("tiny.gguf"), report = folder.file("demo.json");
