@@ -34,6 +34,7 @@ Result<ExitCode> run(BootstrapCommand& command) {
   const SystemClock clock;
   MEADOW_TRY(const auto node, Node::start(command.join, {"bootstrap", Digest{}, false}, clock));
   print_ready(*node, command.json);
+  MEADOW_TRY_VOID(output_written());  // nobody could know the invite
   Interrupt::wait(TimePoint::max());
   return kExitOk;
 }

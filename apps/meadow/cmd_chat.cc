@@ -126,6 +126,7 @@ Result<ExitCode> Chat::run() {
       // People may ask something else; a script must know.
       if (!talk_) return exit_code(done.error().code);
     }
+    MEADOW_TRY_VOID(output_written());  // before another answer that nobody gets
     if (Interrupt::terminated()) return kExitCancelled;
     Interrupt::token().reset();
   }

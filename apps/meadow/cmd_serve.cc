@@ -112,6 +112,7 @@ Result<ExitCode> run(ServeCommand& command) {
                                    }));
   bar.finish();
   print_ready(*node, *daemon, fingerprint, command.json);
+  MEADOW_TRY_VOID(output_written());  // nobody could know the invite
   Interrupt::wait(TimePoint::max());
   daemon->leave(3s);
   if (command.stats) print_stats(*daemon, *node->server());

@@ -1,9 +1,12 @@
 // The program: parses the command line, runs one subcommand, turns its error into an exit code.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <sstream>
 
+#include "kernels/target.h"
 #include "meadow/command.h"
 #include "meadow/interrupt.h"
+#include "meadow/options.h"
 #include "meadow/terminal.h"
 
 namespace meadow::apps {
@@ -16,6 +19,13 @@ constexpr char kFooter[] = R"(Examples:
   meadow chat INVITE --model m.gguf
   meadow status INVITE
 
+Environment:
+  MEADOW_CPU    instruction set to compute with: scalar, neon, avx2, avx512, avx512vnni (default:
+                the best that this processor runs; the answers are the same to the last bit)
+  XDG_STATE_HOME, HOME
+                where keys of peers are kept: $XDG_STATE_HOME/meadow, else
+                $HOME/.local/state/meadow, else under the current folder
+
 Exit codes: 0 done, 1 a check failed, 2 usage, 3 not found, 4 corrupt or unsupported file,
 5 no server or too late, 6 no room, 7 denied, 70 internal, 130 cancelled.)";
 
@@ -25,8 +35,28 @@ bool has_command(const CLI::App& program, std::string_view name) {
                      [&](const CLI::App* command) { return command->get_name() == name; });
 }
 
+// What an error in the command line itself is told as: its options are not known then.
+bool asks_for_json(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; i++)
+    if (std::string_view(argv[i]) == "--json" || std::string_view(argv[i]) == "--events")
+      return true;
+  return false;
+}
+
+// Tells an error, or that output did not arrive, and returns the exit code.
+int end(Result<ExitCode> result, bool json) {
+  if (result && *result == kExitOk)
+    if (const auto written = output_written(); !written) result = fail(written.error());
+  if (result) return *result;
+  report(result.error(), json);
+  return exit_code(result.error().code);
+}
+
 int run(int argc, char** argv) {
   Interrupt::install();
+  const bool json = asks_for_json(argc, argv);
+  if (const auto chosen = kernels::check_target_choice(); !chosen)
+    return end(fail(chosen.error()), json);
   CLI::App program(
       "Meadow runs language models that no machine of yours holds alone, over servers that hold "
       "some blocks each.",
@@ -54,27 +84,23 @@ int run(int argc, char** argv) {
   });
 
   // CLI11 would only say that a subcommand is required.
-  if (argc > 1 && argv[1][0] != '-' && !has_command(program, argv[1])) {
-    report({Code::kInvalidArgument,
-            fmt::format("there is no command {}: meadow help lists them", printable(argv[1]))},
-           false);
-    return kExitUsage;
-  }
+  if (argc > 1 && argv[1][0] != '-' && !has_command(program, argv[1]))
+    return end(fail(Code::kInvalidArgument, "there is no command {}: meadow help lists them",
+                    printable(argv[1])),
+               json);
   try {
     program.parse(argc, argv);
-  } catch (const CLI::CallForHelp& e) {
-    return program.exit(e);
-  } catch (const CLI::CallForAllHelp& e) {
-    return program.exit(e);
+  } catch (const CLI::Success& e) {  // --help
+    std::ostringstream text;
+    program.exit(e, text, text);
+    put(text.str());
+    return end(kExitOk, json);
   } catch (const CLI::ParseError& e) {
-    report({Code::kInvalidArgument, e.what()}, false);
+    const int code = end(fail(Code::kInvalidArgument, "{}", e.what()), json);
     say("Try: meadow help, or meadow COMMAND --help");
-    return kExitUsage;
+    return code;
   }
-  Result<ExitCode> result = selection.run();
-  if (result) return *result;
-  report(result.error(), selection.json && *selection.json);
-  return exit_code(result.error().code);
+  return end(selection.run(), selection.json && *selection.json);
 }
 
 }  // namespace

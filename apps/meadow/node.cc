@@ -82,6 +82,9 @@ Result<void> Node::listen(const JoinOptions& options, const rpc::RpcOptions& rpc
 Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOptions node_options,
                                           const Clock& clock) {
   MEADOW_TRY(Entrance in, entrance(options));
+  // Before a key is made for an address that is none.
+  for (const std::string& address : {options.listen, options.announce})
+    if (!address.empty()) MEADOW_TRY_VOID(swarm::parse_address(address));
   std::string key_file = options.identity;
   if (key_file.empty() && !options.listen.empty())
     key_file = identity_path(node_options.role, options.listen);

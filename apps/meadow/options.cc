@@ -33,12 +33,14 @@ void add_join_options(CLI::App& command, JoinOptions& options, const std::string
         ->group(group);
   }
   command
-      .add_option(
-          "--identity", options.identity,
-          "File with this peer's key, made if it is not there (default: " +
-              std::string(default_listen.empty() ? "a new key for every run"
-                                                 : "under ~/.local/state/meadow, one per address") +
-              ")")
+      .add_option("--identity", options.identity,
+                  "File with this peer's key, made if it is not there (default: " +
+                      std::string(default_listen.empty()
+                                      ? "a new key for every run"
+                                      : "one per address under $XDG_STATE_HOME/meadow, else "
+                                        "~/.local/state/meadow, else, without HOME, "
+                                        "./.local/state/meadow") +
+                      ")")
       ->type_name("FILE")
       ->group(group);
   command

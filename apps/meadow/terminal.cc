@@ -3,9 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 
+#include "meadow/output_file.h"
+
 namespace meadow::apps {
+namespace {
+
+std::atomic<int> g_output_error{0};  // errno of the first failed write to stdout
+
+}  // namespace
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
 
@@ -84,8 +93,17 @@ std::string to_line(const Json& json) {
 }
 
 bool put(std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
-         std::fflush(stdout) == 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return true;
+  int none = 0;
+  if (errno != EPIPE) g_output_error.compare_exchange_strong(none, errno);
+  return false;
+}
+
+Result<void> output_written() {
+  if (const int error = g_output_error.load(); error != 0)
+    return fail(system_error("cannot write to standard output", error));
+  return {};
 }
 
 void say(std::string_view line) {
@@ -93,12 +111,11 @@ void say(std::string_view line) {
 }
 
 void report(const Error& error, bool json) {
-  if (json) {
-    put(to_line(
-        {{"error", {{"code", std::string(name(error.code))}, {"message", error.message}}}}));
-  } else {
-    say("meadow: " + error.text());
-  }
+  if (json &&
+      put(to_line(
+          {{"error", {{"code", std::string(name(error.code))}, {"message", error.message}}}})))
+    return;
+  say("meadow: " + error.text());
 }
 
 }  // namespace meadow::apps

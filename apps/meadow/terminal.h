@@ -45,11 +45,15 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 
 // One line of JSON; text that is not UTF-8 gets replacement characters.
 std::string to_line(const Json& json);
-// Writes text to stdout at once. False if nobody reads it any more.
+// Writes text to stdout at once. False if that failed; output_written() says how.
 bool put(std::string_view text);
+// The first failure of put() in this process, if there was one. That nobody reads any more (a
+// closed pipe) is none: who closed it knows.
+Result<void> output_written();
 // Writes a line to stderr.
 void say(std::string_view line);
-// "meadow: not-found: no file …" on stderr, or {"error": …} as a line on stdout for scripts.
+// "meadow: not-found: no file …" on stderr, or {"error": …} as a line on stdout for scripts (on
+// stderr after all if stdout takes nothing).
 void report(const Error& error, bool json);
 
 }  // namespace meadow::apps

@@ -46,6 +46,85 @@ TEST(Usage, JsonErrorsAreObjects) {
   EXPECT_EQ(finished.json()["error"]["code"], "invalid-argument");
 }
 
+TEST(Usage, JsonErrorsOfTheCommandLineAreObjects) {
+  for (const Arguments& mistake :
+       {Arguments{"no-such-command", "--json"}, generate({"--no-such-option", "--json"}),
+        generate({"--json", "--temperature", "-1", "--prompt", "x"}),
+        generate({"--events", "--no-such-option"}), Arguments{"inspect", "--json"}}) {
+    const Finished finished = run(mistake);
+    EXPECT_EQ(finished.exit.code, 2) << mistake[0];
+    ASSERT_TRUE(finished.json().is_object()) << mistake[0] << ": " << finished.out;
+    EXPECT_EQ(finished.json()["error"]["code"], "invalid-argument");
+  }
+}
+
+TEST(Usage, ProcessorThatIsNotThereIsAnError) {
+  auto child = apps::ChildProcess::start({program(), "version"}, {{"MEADOW_CPU", "abacus"}});
+  ASSERT_TRUE(child);
+  const auto exit = child->wait(within(20s));
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_THAT(child->stderr_text(), testing::AllOf(HasSubstr("abacus"), HasSubstr("scalar")));
+  EXPECT_EQ(child->stdout_text(), "");
+  EXPECT_THAT(run({"help"}).out, HasSubstr("MEADOW_CPU"));
+}
+
+TEST(Usage, NoKeyIsMadeForAnAddressThatIsNone) {
+  TemporaryFolder folder;
+  for (const Arguments& command : {Arguments{"serve", model()}, Arguments{"bootstrap"}}) {
+    const std::string key = folder.file("peer.key");
+    expect_error(run(command + Arguments{"--listen", "999.1.1.1:33", "--identity", key}), 2,
+                 "999.1.1.1");
+    EXPECT_FALSE(std::filesystem::exists(key)) << command[0];
+  }
+}
+
+// Runs a command line of the shell, `meadow` being the program.
+Finished shell(const std::string& line) {
+  TemporaryFolder state;
+  auto child = apps::ChildProcess::start(
+      {"/bin/sh", "-c", "meadow() { \"$MEADOW\" \"$@\"; }; " + line},
+      {{"MEADOW", program()}, {"MODEL", model()}, {"XDG_STATE_HOME", state.file("state")}});
+  EXPECT_TRUE(child);
+  if (!child) return {};
+  const auto exit = child->wait(within(kPatience));
+  EXPECT_TRUE(exit) << line;
+  return {exit ? *exit : child->kill(), child->stdout_text(), child->stderr_text()};
+}
+
+TEST(Output, ThatDoesNotArriveIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  for (const char* line : {
+           "meadow --help",
+           "meadow version",
+           "meadow help",
+           "meadow inspect $MODEL",
+           "meadow inspect $MODEL --json",
+           "meadow generate --local --model $MODEL --prompt River --max-tokens 2",
+           "meadow generate --local --model $MODEL --prompt River --max-tokens 2 --json",
+           "echo River | meadow chat --local --model $MODEL --max-tokens 2",
+           "meadow bootstrap --listen 127.0.0.1:0",
+       })
+    expect_error(shell(std::string("(") + line + ") >/dev/full"), 6, "standard output");
+}
+
+TEST(Output, ThatNobodyReadsIsNone) {
+  const Finished finished = shell("{ meadow inspect $MODEL; echo $? >&2; } | true");
+  EXPECT_EQ(finished.err, "0\n");
+}
+
+#ifdef __linux__
+// A machine without any network, not even loopback.
+TEST(Offline, LocalModelNeedsNoNetwork) {
+  if (shell("unshare -n true").exit.code != 0)
+    GTEST_SKIP() << "unshare -n needs root: not tried here";
+  const Finished finished = shell(
+      "exec unshare -n \"$MEADOW\" generate --local --model $MODEL --prompt River --max-tokens 4");
+  EXPECT_TRUE(finished.exit.ok()) << finished.err;
+  EXPECT_EQ(finished.out, local_answer({"--prompt", "River", "--max-tokens", "4"}).text + "\n");
+}
+#endif
+
 TEST(Prompt, EmptyIsRefused) {
   expect_error(run(generate({"--local", "--prompt", ""})), 2, "empty");
   expect_error(run(generate({"--local"}), ""), 2, "empty");
