@@ -83,7 +83,7 @@ TEST(Usage, NoKeyIsMadeForAnAddressThatIsNone) {
 Finished shell(const std::string& line) {
   TemporaryFolder state;
   auto child = apps::ChildProcess::start(
-      {"/bin/sh", "-c", "meadow() { \"$MEADOW\" \"$@\"; }; " + line},
+      {"/bin/sh", "-c", "meadow() { timeout 80 \"$MEADOW\" \"$@\"; }; " + line},
       {{"MEADOW", program()}, {"MODEL", model()}, {"XDG_STATE_HOME", state.file("state")}});
   EXPECT_TRUE(child);
   if (!child) return {};
