@@ -40,6 +40,12 @@ Result<std::string> dialable(const JoinOptions& options, const std::string& boun
   return bound;
 }
 
+// Port 0: another one each time, so the peer behind it is another one, too.
+bool any_port(const std::string& listen) {
+  const auto address = swarm::parse_address(listen);
+  return address && address->port == 0;
+}
+
 }  // namespace
 
 Node::Node(Identity identity, Entrance entrance, const Clock& clock)
@@ -52,7 +58,7 @@ Result<Entrance> entrance(const JoinOptions& options) {
   for (const std::string& text : options.join) {
     if (!swarm::looks_like_invite(text)) {
       MEADOW_TRY(const auto peer, swarm::parse_peer(text));
-      entrance.peers.push_back(peer.address);
+      entrance.peers.push_back(peer);
       continue;
     }
     MEADOW_TRY(const auto invite, swarm::parse_invite(text));
@@ -64,7 +70,7 @@ Result<Entrance> entrance(const JoinOptions& options) {
                   invite.swarm.name);
     entrance.swarm = invite.swarm;
     named = true;
-    for (const auto& peer : invite.peers) entrance.peers.push_back(peer.address);
+    entrance.peers.insert(entrance.peers.end(), invite.peers.begin(), invite.peers.end());
     if (!invite.fingerprint.is_zero()) entrance.fingerprint = invite.fingerprint;
   }
   return entrance;
@@ -86,7 +92,7 @@ Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOption
   for (const std::string& address : {options.listen, options.announce})
     if (!address.empty()) MEADOW_TRY_VOID(swarm::parse_address(address));
   std::string key_file = options.identity;
-  if (key_file.empty() && !options.listen.empty())
+  if (key_file.empty() && !options.listen.empty() && !any_port(options.listen))
     key_file = identity_path(node_options.role, options.listen);
   Identity identity = Identity::generate();
   if (!key_file.empty()) {
@@ -97,11 +103,17 @@ Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOption
   std::unique_ptr<Node> node(new Node(std::move(identity), std::move(in), clock));
   const rpc::RpcOptions rpc{node->identity_, node->entrance_.swarm, options.insecure};
   node->links_ = std::make_unique<rpc::Links>(rpc, clock);
-  node->member_port_ = std::make_unique<rpc::GrpcMember>(*node->links_);
+  rpc::GrpcMember::Pins pins;
+  std::vector<std::string> addresses;
+  for (const swarm::PeerAddress& peer : node->entrance_.peers) {
+    addresses.push_back(peer.address);
+    if (!peer.id.is_zero()) pins[peer.address] = peer.id;
+  }
+  node->member_port_ = std::make_unique<rpc::GrpcMember>(*node->links_, std::move(pins));
   node->connector_ = std::make_unique<rpc::GrpcConnector>(*node->links_);
   node->push_ = std::make_unique<rpc::GrpcPush>(*node->links_);
   node->rendezvous_ =
-      std::make_unique<swarm::BootstrapRendezvous>(*node->member_port_, node->entrance_.peers);
+      std::make_unique<swarm::BootstrapRendezvous>(*node->member_port_, std::move(addresses));
   if (key_file.empty()) {
     node->sequence_ = std::make_unique<swarm::MemorySequenceStore>();
   } else {
@@ -179,7 +191,7 @@ Result<void> Node::wait_connected(const CancelToken* cancel) const {
         if (peer.error.code == Code::kPermissionDenied) code = Code::kPermissionDenied;
       }
       if (dead.empty())
-        for (const auto& peer : entrance_.peers) who += fmt::format("\n  {}: no answer", peer);
+        for (const auto& peer : entrance_.peers) who += fmt::format("\n  {}: no answer", peer.address);
       return fail(code, "none of the peers to join answers:{}", who);
     }
     nothing.wait_for(lock, 20ms);
@@ -192,9 +204,9 @@ std::string Node::invite(const Digest& fingerprint) const {
   invite.swarm = entrance_.swarm;
   invite.fingerprint = fingerprint;
   if (!address_.empty()) invite.peers.push_back({identity_.id(), address_});
-  for (const std::string& peer : entrance_.peers) {
+  for (const swarm::PeerAddress& peer : entrance_.peers) {
     if (invite.peers.size() >= 4) break;
-    if (peer != address_) invite.peers.push_back({PeerId{}, peer});
+    if (peer.address != address_) invite.peers.push_back(peer);
   }
   return invite.text();
 }

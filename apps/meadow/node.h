@@ -25,8 +25,8 @@ namespace meadow::apps {
 // What the command line says about the swarm, invites opened.
 struct Entrance {
   swarm::SwarmKey swarm;
-  std::vector<std::string> peers;  // host:port
-  Digest fingerprint;              // of the model, if an invite told
+  std::vector<swarm::PeerAddress> peers;  // the id, where one was told, is pinned
+  Digest fingerprint;                     // of the model, if an invite told
 };
 // kInvalidArgument: two swarms named, or something that is neither peer nor invite.
 Result<Entrance> entrance(const JoinOptions& options);

@@ -32,7 +32,7 @@ void GrpcMember::exchange(const std::string& address, swarm::ExchangeRequest req
   auto message = std::make_shared<pb::ExchangeRequest>();
   to_proto(request, message.get());
   links_.core()->call<pb::ExchangeRequest, pb::ExchangeReply>(
-      links_.core()->link(address, PeerId{}),
+      links_.core()->link(address, expected_at(address)),
       [](Link& link, grpc::ClientContext* context, const pb::ExchangeRequest* exchange,
          pb::ExchangeReply* reply, std::function<void(grpc::Status)> end) {
         link.member().async()->Exchange(context, exchange, reply, std::move(end));
@@ -47,7 +47,7 @@ void GrpcMember::introduce(const std::string& address, swarm::IntroduceRequest r
   auto message = std::make_shared<pb::IntroduceRequest>();
   to_proto(request, message.get());
   links_.core()->call<pb::IntroduceRequest, pb::IntroduceReply>(
-      links_.core()->link(address, PeerId{}),
+      links_.core()->link(address, expected_at(address)),
       [](Link& link, grpc::ClientContext* context, const pb::IntroduceRequest* introduce,
          pb::IntroduceReply* reply, std::function<void(grpc::Status)> end) {
         link.member().async()->Introduce(context, introduce, reply, std::move(end));

@@ -1,7 +1,12 @@
-// MemberPort over gRPC: calls to members by address (whatever key answers, once it has proved the
-// swarm's secret), and pings to known peers.
+// MemberPort over gRPC: calls to members by address and pings to known peers. Where the user said
+// whose key must answer at an address (an invite does), no other is talked to; elsewhere whatever
+// key answers is, once it has proved the swarm's secret.
 // Thread rule: any thread; `done` runs on a gRPC thread and must not block. Borrows the links.
 #pragma once
+#include <map>
+#include <string>
+#include <utility>
+
 #include "rpc/links.h"
 #include "swarm/gossip.h"
 
@@ -9,7 +14,8 @@ namespace meadow::rpc {
 
 class GrpcMember final : public swarm::MemberPort {
  public:
-  explicit GrpcMember(Links& links) : links_(links) {}
+  using Pins = std::map<std::string, PeerId>;  // address -> whose key must answer there
+  explicit GrpcMember(Links& links, Pins pins = {}) : links_(links), pins_(std::move(pins)) {}
 
   void exchange(const std::string& address, swarm::ExchangeRequest request, Deadline deadline,
                 std::function<void(Result<swarm::ExchangeReply>)> done) override;
@@ -20,7 +26,14 @@ class GrpcMember final : public swarm::MemberPort {
             std::function<void(Result<Duration>)> done) override;
 
  private:
+  // Zero: any key.
+  PeerId expected_at(const std::string& address) const {
+    const auto pin = pins_.find(address);
+    return pin == pins_.end() ? PeerId{} : pin->second;
+  }
+
   Links& links_;
+  const Pins pins_;
 };
 
 }  // namespace meadow::rpc

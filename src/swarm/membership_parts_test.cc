@@ -189,9 +189,10 @@ TEST_F(SequenceFile, GrowsAcrossRestarts) {
     }
   }
   EXPECT_LT(last, 20'000u);
-  const auto store = FileSequenceStore::open(path()).value();
+  auto store = FileSequenceStore::open(path()).value();
   store->raise(1'000'000);
   EXPECT_EQ(store->next().value(), 1'000'001u);
+  store.reset();
   EXPECT_GT(FileSequenceStore::open(path()).value()->next().value(), 1'000'001u);
 }
 
@@ -204,9 +205,20 @@ TEST_F(SequenceFile, RefusesAnythingButANumber) {
   EXPECT_EQ(FileSequenceStore::open(path()).value()->next().value(), 41u);
 }
 
+// Two processes with one identity would withdraw each other's leases for ever.
+TEST_F(SequenceFile, OneHolderAtATime) {
+  auto first = FileSequenceStore::open(path()).value();
+  const auto second = FileSequenceStore::open(path());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kFailedPrecondition);
+  first.reset();
+  EXPECT_TRUE(FileSequenceStore::open(path()));
+}
+
 TEST_F(SequenceFile, SaysWhenItCannotBeWritten) {
-  const auto store = FileSequenceStore::open((folder / "missing" / "file").string()).value();
-  EXPECT_EQ(store->next().error().code, Code::kUnavailable);
+  const auto store = FileSequenceStore::open((folder / "missing" / "file").string());
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, Code::kUnavailable);
 }
 
 TEST_F(SequenceFile, EndsBeforeTheLargestNumber) {

@@ -99,6 +99,13 @@ Candidates sort_out(std::span<const ServerInfo> servers, const RouteRequest& req
   return out;
 }
 
+bool held(BlockRange gap, const std::vector<BlockRange>& spans) {
+  for (int32_t b = gap.first; b < gap.last; b++)
+    if (std::none_of(spans.begin(), spans.end(), [&](BlockRange s) { return s.contains(b); }))
+      return false;
+  return true;
+}
+
 bool covered(int32_t block, const std::vector<const ServerInfo*>& servers) {
   return std::any_of(servers.begin(), servers.end(),
                      [&](const ServerInfo* s) { return s->lease.blocks.contains(block); });
@@ -128,6 +135,13 @@ std::unexpected<Error> missing(const Candidates& candidates, const RouteRequest&
                              : fmt::format("{} to {}", gap.first, gap.last - 1);
   }
   const bool one = gaps.size() == 1 && gaps[0].size() == 1;
+  const bool full = std::all_of(gaps.begin(), gaps.end(),
+                                [&](BlockRange gap) { return held(gap, candidates.full); });
+  if (full && holders(candidates.avoided, gaps) == 0)
+    return fail(Code::kResourceExhausted,
+                "block{} {} {} held, but without room for {} tokens; a shorter context, or a moment "
+                "later",
+                one ? "" : "s", names, one ? "is" : "are", request.max_tokens);
   std::string passed_over;
   if (const size_t n = holders(candidates.full, gaps); n > 0)
     passed_over += fmt::format("; {} without cache for {} tokens", n, request.max_tokens);

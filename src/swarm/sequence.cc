@@ -1,6 +1,7 @@
 #include "swarm/sequence.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,12 +34,41 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
   return fail(Code::kUnavailable, "cannot write {}: {}", path, strerror(error));
 }
 
+// Two processes with one identity would withdraw each other's leases for ever.
+Result<int> lock_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return fail(Code::kUnavailable, "cannot open {}: {}; is its folder writable?", path,
+                strerror(errno));
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  const int error = errno;
+  ::close(fd);
+  if (error == EWOULDBLOCK)
+    return fail(Code::kFailedPrecondition,
+                "this identity is in use by another process ({} is locked); stop that one, or give "
+                "this one another identity",
+                path);
+  return fail(Code::kUnavailable, "cannot lock {}: {}", path, strerror(error));
+}
+
 }  // namespace
 
-FileSequenceStore::FileSequenceStore(std::string path, uint64_t bound)
-    : path_(std::move(path)), next_(bound), reserved_(bound) {}
+FileSequenceStore::FileSequenceStore(std::string path, uint64_t bound, int lock)
+    : path_(std::move(path)), lock_(lock), next_(bound), reserved_(bound) {}
+
+FileSequenceStore::~FileSequenceStore() { ::close(lock_); }
 
 Result<std::unique_ptr<FileSequenceStore>> FileSequenceStore::open(const std::string& path) {
+  MEADOW_TRY(const int lock, lock_file(path + ".lock"));
+  Result<uint64_t> bound = read_bound(path);
+  if (!bound) {
+    ::close(lock);
+    return fail(std::move(bound).error());
+  }
+  return std::unique_ptr<FileSequenceStore>(new FileSequenceStore(path, *bound, lock));
+}
+
+Result<uint64_t> FileSequenceStore::read_bound(const std::string& path) {
   uint64_t bound = 1;
   std::ifstream in(path, std::ios::binary);
   if (in) {
@@ -54,7 +84,7 @@ Result<std::unique_ptr<FileSequenceStore>> FileSequenceStore::open(const std::st
                   "number again",
                   path, kMaxSequence);
   }
-  return std::unique_ptr<FileSequenceStore>(new FileSequenceStore(path, bound));
+  return bound;
 }
 
 Result<uint64_t> FileSequenceStore::next() {

@@ -24,15 +24,21 @@ class SequenceStore {
 class FileSequenceStore final : public SequenceStore {
  public:
   // Reads `path`, or begins at 1 if there is no such file. kCorrupt if it holds anything else than
-  // a number. Blocks on the disk.
+  // a number; kFailedPrecondition if another process (or object) has it open: one key, one process.
+  // Holds the lock file `path`.lock until destroyed. Blocks on the disk.
   static Result<std::unique_ptr<FileSequenceStore>> open(const std::string& path);
+  ~FileSequenceStore() override;
+  FileSequenceStore(const FileSequenceStore&) = delete;
+  FileSequenceStore& operator=(const FileSequenceStore&) = delete;
   Result<uint64_t> next() override;
   void raise(uint64_t seen) override;
 
  private:
-  FileSequenceStore(std::string path, uint64_t bound);
+  FileSequenceStore(std::string path, uint64_t bound, int lock);
+  static Result<uint64_t> read_bound(const std::string& path);
   std::mutex mutex_;
   std::string path_;
+  int lock_;           // descriptor of the lock file
   uint64_t next_;      // to be given out
   uint64_t reserved_;  // stored bound: next_ < reserved_ needs no write
 };

@@ -12,6 +12,7 @@ Result<void> InferenceSession::Impl::repair(int64_t need, StepProgress& progress
   const TimePoint began = clock_.now(), give_up = began + options_.give_up_after;
   const size_t records = stats_.failovers.size();
   avoid_.clear();
+  last_failure_ = Code::kUnavailable;
   note_failures(need);
   Duration pause_time = 20ms;
   for (;;) {
@@ -26,7 +27,10 @@ Result<void> InferenceSession::Impl::repair(int64_t need, StepProgress& progress
     if (clock_.now() >= give_up) {
       const std::string reason =
           stats_.failovers.size() > records ? "; last: " + stats_.failovers.back().reason : "";
-      return fail(Code::kUnavailable, "{}{}", error.message, reason);
+      // Only servers without room were found: another time, or a shorter context, may do.
+      const bool full = last_failure_ == Code::kResourceExhausted;
+      return fail(full ? Code::kResourceExhausted : Code::kUnavailable, "{}{}", error.message,
+                  reason);
     }
     MEADOW_TRY_VOID(pause(std::min(give_up, clock_.now() + pause_time), progress, cancel));
     pause_time = std::min<Duration>(2 * pause_time, 1s);
@@ -102,7 +106,7 @@ Result<Chain> InferenceSession::Impl::find_replacements(TimePoint give_up, StepP
     fill(options_.n_blocks);
     if (!missing) return chain;
     if (clock_.now() >= give_up)
-      return fail(Code::kUnavailable, "{}; waited {:.0f} s", missing->message,
+      return fail(missing->code, "{}; waited {:.0f} s", missing->message,
                   seconds(options_.give_up_after));
     avoid_.clear();
     MEADOW_TRY_VOID(pause(std::min(give_up, clock_.now() + Duration(250ms)), progress, cancel));
@@ -240,6 +244,7 @@ void InferenceSession::Impl::note_failures(int64_t position) {
     if (!s.blameless || s.failure->code == Code::kResourceExhausted)
       avoid_.push_back(s.hop.server.id);
     record.failed.push_back(s.hop.server.id);
+    last_failure_ = s.failure->code;
     if (record.reason.empty()) record.reason = s.failure->text();
     record.detection = std::max(record.detection, now - std::max(s.sent, s.heard));
     chain_.count_and_drop(s);

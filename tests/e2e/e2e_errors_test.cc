@@ -199,6 +199,34 @@ TEST(Network, WrongSecretGetsNothing) {
   EXPECT_EQ(open.exit.code, 0) << open.out << open.err;
 }
 
+// Whoever answers at a bootstrap's address must hold the key that the user was told of.
+TEST(Network, AnotherKeyAtAToldAddressIsRefused) {
+  auto swarm = LocalSwarm::start(program(), "pinned:secret", within(20s));
+  ASSERT_TRUE(swarm) << swarm.error().text();
+  const std::string address = swarm->bootstrap().listen;
+  const auto status = [&](const std::string& id) {
+    return run({"status", "--swarm", "pinned:secret", "--join", id + "@" + address, "--json"});
+  };
+  const Finished wrong = status(std::string(63, '0') + "1");
+  EXPECT_EQ(wrong.exit.code, 7) << wrong.out << wrong.err;
+  const Finished right = status(swarm->bootstrap().peer);
+  EXPECT_EQ(right.exit.code, 0) << right.out << right.err;
+}
+
+// One identity in two processes would make both come and go for ever.
+TEST(Processes, OneIdentityOneProcess) {
+  TemporaryFolder folder;
+  const std::string key = folder.file("peer.key");
+  auto swarm = LocalSwarm::start(program(), "single", within(20s));
+  ASSERT_TRUE(swarm) << swarm.error().text();
+  ASSERT_TRUE(swarm->add_server(model(), BlockRange{0, 2}, {"--identity", key}));
+  const auto ready = swarm->wait_ready(within(60s));
+  ASSERT_TRUE(ready) << ready.error().text();
+  expect_error(run({"serve", model(), "--join", swarm->bootstrap().listen, "--swarm", "single",
+                    "--listen", "127.0.0.1:0", "--identity", key}),
+               5, "in use by another process");
+}
+
 TEST(Network, BlocksThatNobodyHoldsAreNamed) {
   auto swarm = LocalSwarm::start(program(), "gap", within(20s));
   ASSERT_TRUE(swarm) << swarm.error().text();
