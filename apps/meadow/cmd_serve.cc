@@ -69,15 +69,26 @@ void print_ready(const Node& node, const server::Daemon& daemon, const Digest& f
   say("The invite lets its holder in: pass it on with care. Ctrl-C leaves.");
 }
 
+// A line for each session that ended.
+void print_session(const swarm::ServedSessionReport& r) {
+  say(fmt::format(
+      "session of {} over blocks {}:{} ended after {:.1f} s: {} steps, {} tokens ({} of them "
+      "replayed); hidden states {} in, {} out; computed {:.2f} s, waited {:.2f} s",
+      short_id(r.client), r.blocks.first, r.blocks.last, seconds(r.lifetime), r.steps, r.tokens,
+      r.replayed_tokens, human_bytes(r.hidden_bytes_in), human_bytes(r.hidden_bytes_out),
+      static_cast<double>(r.compute_us) / 1e6, static_cast<double>(r.wait_us) / 1e6));
+}
+
 void print_stats(const server::Daemon& daemon, const rpc::GrpcServer& port) {
   const swarm::SpanServiceStats s = daemon.stats();
   const rpc::GrpcServerStats r = port.stats();
   say(fmt::format(
-      "served {} sessions, {} steps, {} tokens; {} received, {} sent ({} and {} of hidden states); "
+      "served {} sessions, {} steps, {} tokens, {} of them replayed; {} received, {} sent ({} and "
+      "{} of hidden states); "
       "computed {:.1f} s, waited {:.1f} s; {} pushes ({} failed), {} duplicates, {} refused, {} "
       "malformed, {} not admitted",
-      s.sessions_total, s.steps, s.tokens, human_bytes(r.bytes_received), human_bytes(r.bytes_sent),
-      human_bytes(s.hidden_bytes_in), human_bytes(s.hidden_bytes_out),
+      s.sessions_total, s.steps, s.tokens, s.replayed_tokens, human_bytes(r.bytes_received),
+      human_bytes(r.bytes_sent), human_bytes(s.hidden_bytes_in), human_bytes(s.hidden_bytes_out),
       static_cast<double>(s.compute_us) / 1e6, static_cast<double>(s.wait_us) / 1e6, s.pushes,
       s.pushes_failed, s.duplicates, s.refused, r.malformed, r.not_admitted));
 }
@@ -86,7 +97,8 @@ Result<ExitCode> run(ServeCommand& command) {
   for (const std::string& invite : command.invites) command.join.join.push_back(invite);
   const SystemClock clock;
   const CancelToken* cancel = &Interrupt::token();
-  MEADOW_TRY(const auto options, daemon_options(command));
+  MEADOW_TRY(auto options, daemon_options(command));
+  if (command.stats) options.on_session_end = print_session;
   MEADOW_TRY(const auto file, format::ModelFile::open(command.model));
   MEADOW_TRY(const Digest fingerprint, file->fingerprint());
   MEADOW_TRY(const Entrance in, entrance(command.join));
@@ -148,7 +160,8 @@ void add_serve(CLI::App& program, Selection& selection) {
   command->add_option("--cache", options->cache, "Type of the attention cache")
       ->check(CLI::IsMember({"f16", "f32"}))
       ->capture_default_str();
-  command->add_flag("--stats", options->stats, "On leaving, say what was done");
+  command->add_flag("--stats", options->stats,
+                    "Say what each session was given and took, and all of it on leaving");
   add_compute_options(*command, options->compute);
   add_join_options(*command, options->join, "127.0.0.1:7101");
   add_json_option(*command, options->json);

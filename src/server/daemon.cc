@@ -167,6 +167,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   service.blocks = span.blocks;
   service.n_embd = h.n_embd;
   service.max_context = std::min(h.n_ctx, span.cache_tokens);
+  service.on_session_end = options.on_session_end;
   MEADOW_TRY(service.fingerprint, file->fingerprint());
   service.numerics = kernels::kNumericsVersion;
   daemon->service_ = std::make_unique<swarm::SpanService>(service, *daemon->compute_,

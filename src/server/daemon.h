@@ -28,6 +28,8 @@ struct DaemonOptions {
   int64_t cache_tokens = 0;    // positions per block for all sessions together; 0: what fits
   uint64_t reserve_bytes = 0;  // of memory, left alone
   uint64_t memory_bytes = 0;   // to be used in all; 0: what is available
+  // As SpanServiceOptions::on_session_end: on any thread, must only note or print.
+  std::function<void(const swarm::ServedSessionReport&)> on_session_end;
 };
 
 // What start() is at: "loading", "hashing", "measuring".

@@ -38,6 +38,8 @@ struct ServedSession {
   std::optional<PushRequest> early;  // pushed in an epoch that the client has not told us yet
   PeerId early_from;
   KeptOutputs kept;
+  ServedSessionReport report;
+  TimePoint opened_at;
 
   ServedSession(int64_t bytes_per_position, int64_t max_kept)
       : kept(bytes_per_position, max_kept) {}
@@ -139,7 +141,7 @@ Result<void> SpanService::Impl::admit(const OpenRequest& r) const {
   return {};
 }
 
-uint64_t SpanService::Impl::open(const PeerId&, OpenRequest request,
+uint64_t SpanService::Impl::open(const PeerId& client, OpenRequest request,
                                  std::shared_ptr<ClientSink> sink) {
   std::lock_guard lock(mutex_);
   const uint64_t stream = next_stream_++;
@@ -153,6 +155,9 @@ uint64_t SpanService::Impl::open(const PeerId&, OpenRequest request,
   session->stream = stream;
   session->open = std::move(request);
   session->sink = std::move(sink);
+  session->report.client = client;
+  session->report.blocks = session->open.blocks;
+  session->opened_at = clock_.now();
   by_stream_[stream] = session;
   by_id_[session->open.session] = session;
   stats_.sessions_total++;
@@ -173,6 +178,8 @@ void SpanService::Impl::compute_open(const SessionPtr& session) {
 // The worker runs in order, so the cache is freed after whatever it is computing now.
 void SpanService::Impl::drop(const SessionPtr& session) {
   session->cancel.cancel();
+  session->report.lifetime = clock_.now() - session->opened_at;
+  if (options_.on_session_end) options_.on_session_end(session->report);
   by_stream_.erase(session->stream);
   by_id_.erase(session->open.session);
   worker_.post(
@@ -261,6 +268,7 @@ Result<void> SpanService::Impl::accept(const SessionPtr& session, Step step) {
   if (s.queue.size() >= kMaxQueuedSteps)
     return fail(Code::kResourceExhausted, "{} steps of this session wait already", s.queue.size());
   stats_.hidden_bytes_in += step.input.bytes.size();
+  s.report.hidden_bytes_in += step.input.bytes.size();
   s.last_step = step.step;
   s.queued_end = step.input.end();
   s.queue.push_back(std::move(step));
@@ -302,6 +310,7 @@ void SpanService::Impl::on_resend(ServedSession& s, ResendRequest request) {
                   {Code::kFailedPrecondition,
                    fmt::format("outputs from position {} are no longer kept", request.from)});
   stats_.hidden_bytes_out += output->bytes.size();
+  s.report.hidden_bytes_out += output->bytes.size();
   s.sink->send(StepOutput{s.open.epoch, s.last_step, std::move(*output), s.position, 0, 0});
 }
 
@@ -338,6 +347,9 @@ void SpanService::Impl::compute_step(const SessionPtr& session) {
   stats_.compute_us += compute_us;
   stats_.wait_us += wait_us;
   stats_.steps++;
+  s.report.compute_us += compute_us;
+  s.report.wait_us += wait_us;
+  s.report.steps++;
   if (!bytes) {
     // Steps behind this one would leave a hole: the session goes back to before it.
     s.position = s.queued_end = step.input.first_position;
@@ -346,6 +358,12 @@ void SpanService::Impl::compute_step(const SessionPtr& session) {
   }
   s.position = step.input.end();
   stats_.tokens += step.input.count;
+  s.report.tokens += step.input.count;
+  // A step that is not passed on in a chain of several spans is one that a failover repeats.
+  if (!step.push && (s.open.next || !s.open.previous.is_zero())) {
+    stats_.replayed_tokens += step.input.count;
+    s.report.replayed_tokens += step.input.count;
+  }
   const HiddenStates output{step.input.first_position, step.input.count, std::move(*bytes)};
   s.kept.append(output);
   s.last = step;
@@ -360,6 +378,7 @@ void SpanService::Impl::emit(const SessionPtr& session, const Step& step,
   if (push) {
     stats_.pushes++;
     stats_.hidden_bytes_out += output.bytes.size();
+    s.report.hidden_bytes_out += output.bytes.size();
     PushRequest request{s.open.next->session, s.open.epoch, step.step, output, step.outputs_from};
     push_.push(s.open.next->server, std::move(request),
                Deadline::after(clock_, options_.push_timeout),
@@ -382,6 +401,7 @@ void SpanService::Impl::send_copy(ServedSession& s, const Step& step, const Hidd
   message.output = {from, output.end() - from,
                     Bytes(output.bytes.begin() + skip, output.bytes.end())};
   stats_.hidden_bytes_out += message.output.bytes.size();
+  s.report.hidden_bytes_out += message.output.bytes.size();
   s.sink->send(std::move(message));
 }
 

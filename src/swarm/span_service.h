@@ -4,6 +4,7 @@
 // its ports, which must outlive it (and the worker be stopped first).
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/clock.h"
@@ -11,6 +12,16 @@
 #include "swarm/ports.h"
 
 namespace meadow::swarm {
+
+// What one served session did, told when it ends.
+struct ServedSessionReport {
+  PeerId client;
+  BlockRange blocks;
+  int64_t steps = 0, tokens = 0, replayed_tokens = 0;
+  uint64_t hidden_bytes_in = 0, hidden_bytes_out = 0;
+  uint64_t compute_us = 0, wait_us = 0;
+  Duration lifetime{};
+};
 
 struct SpanServiceOptions {
   BlockRange blocks;
@@ -21,12 +32,14 @@ struct SpanServiceOptions {
   int64_t max_sessions = 256;
   int64_t max_kept_outputs = 64 << 20;  // bytes of unacknowledged outputs kept per session
   Duration push_timeout = 2s;
+  // Called with the service's lock held when a session has ended; must only note or print.
+  std::function<void(const ServedSessionReport&)> on_session_end;
 };
 
 struct SpanServiceStats {
   uint64_t hidden_bytes_in = 0, hidden_bytes_out = 0;
   int64_t sessions = 0, sessions_total = 0;
-  int64_t steps = 0, tokens = 0, duplicates = 0, refused = 0;
+  int64_t steps = 0, tokens = 0, replayed_tokens = 0, duplicates = 0, refused = 0;
   int64_t pushes = 0, pushes_failed = 0;
   uint64_t compute_us = 0, wait_us = 0;
 };

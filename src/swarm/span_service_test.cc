@@ -345,6 +345,31 @@ TEST_F(SpanServiceTest, ClosingFreesTheCacheEvenWithWorkQueued) {
   EXPECT_TRUE(compute.lengths.empty());
 }
 
+TEST_F(SpanServiceTest, AnEndedSessionIsReported) {
+  std::vector<ServedSessionReport> reports;
+  options.on_session_end = [&](const ServedSessionReport& r) { reports.push_back(r); };
+  SpanService reporting(options, compute, worker, push, clock);
+  auto r = request(1);
+  r.next = NextHop{{peer(9), "nine"}, session(90)};
+  const uint64_t a = reporting.open(peer(5), r, std::make_shared<RecordingSink>());
+  worker.run();
+  reporting.receive(a, StepRequest{1, 1, states(0, 3), false, 3});  // a replay
+  reporting.receive(a, StepRequest{1, 2, states(3, 1), true, 3});
+  worker.run();
+  clock.advance(7s);
+  reporting.closed(a);
+  reporting.closed(a);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].client, peer(5));
+  EXPECT_EQ(reports[0].tokens, 4);
+  EXPECT_EQ(reports[0].replayed_tokens, 3);
+  EXPECT_EQ(reports[0].hidden_bytes_in, 4u * kWidth * 4);
+  EXPECT_EQ(reports[0].hidden_bytes_out, 2u * kWidth * 4);  // pushed, and copied
+  EXPECT_EQ(reports[0].lifetime, Duration(7s));
+  EXPECT_EQ(reporting.stats().replayed_tokens, 3);
+  worker.run();
+}
+
 TEST_F(SpanServiceTest, ASecondOpenEndsTheStream) {
   auto sink = std::make_shared<RecordingSink>();
   const uint64_t a = open(request(1), sink);
