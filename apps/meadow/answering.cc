@@ -7,6 +7,7 @@
 
 #include "client/process_memory.h"
 #include "kernels/matmul.h"
+#include "meadow/interrupt.h"
 
 namespace meadow::apps {
 namespace {
@@ -155,7 +156,7 @@ Result<void> Answering::start_swarm(int64_t context, const CancelToken* cancel) 
 }
 
 void Answering::event(const Json& json) const {
-  if (options_.telling == Telling::kEvents) put(to_line(json));
+  if (options_.telling == Telling::kEvents && !put(to_line(json))) Interrupt::token().cancel();
 }
 
 Json Answering::route() const { return session_ ? route_json(session_->chain()) : Json::array(); }
@@ -190,7 +191,8 @@ client::GenerateHooks Answering::hooks(ProgressBar& bar) {
     event({{"event", "token"}, {"id", token}});
   };
   hooks.on_text = [&](std::string_view text) {
-    if (options_.telling == Telling::kText) put(text);
+    // Nobody reads it any more: the answer may stop.
+    if (options_.telling == Telling::kText && !put(text)) Interrupt::token().cancel();
     event({{"event", "text"}, {"text", std::string(text)}});
   };
   return hooks;

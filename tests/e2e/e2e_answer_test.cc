@@ -217,6 +217,17 @@ TEST(LocalAnswer, CtrlCStopsTheAnswerAndNotTheProgram) {
   EXPECT_TRUE(exit->ok()) << exit->text() << chat->stderr_text();
 }
 
+TEST(LocalAnswer, EndsWhenNobodyReadsIt) {
+  auto shell =
+      apps::ChildProcess::start({"/bin/sh", "-c",
+                                 program() + " generate --local --model " + model() +
+                                     " --prompt 'Once upon a time' --max-tokens 8000 | head -c 5"});
+  ASSERT_TRUE(shell);
+  const auto exit = shell->wait(within(30s));
+  ASSERT_TRUE(exit) << "it goes on";
+  EXPECT_TRUE(exit->ok());
+}
+
 TEST(LocalAnswer, ThreadsDoNotChangeTheText) {
   EXPECT_EQ(local_answer(kGreedy + Arguments{"--threads", "1"}).ids(),
             local_answer(kGreedy + Arguments{"--threads", "3"}).ids());
