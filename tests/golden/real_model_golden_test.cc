@@ -141,7 +141,7 @@ class RealModel : public ::testing::Test {
   std::shared_ptr<format::ModelFile> file_;
 };
 
-TEST_F(RealModel, QuantisedIsNoFurtherFromDequantisedThanLlamaCpp) {
+TEST_F(RealModel, QuantisedErrorIsThatOfLlamaCppsTwoWaysOrLess) {
   const Errors ours = errors(golden_, run(golden_, file_));
   const Errors steps = errors(golden_, golden_.steps), batch = errors(golden_, golden_.batch);
   ours.print("ours");
