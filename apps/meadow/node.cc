@@ -191,7 +191,8 @@ Result<void> Node::wait_connected(const CancelToken* cancel) const {
         if (peer.error.code == Code::kPermissionDenied) code = Code::kPermissionDenied;
       }
       if (dead.empty())
-        for (const auto& peer : entrance_.peers) who += fmt::format("\n  {}: no answer", peer.address);
+        for (const auto& peer : entrance_.peers)
+          who += fmt::format("\n  {}: no answer", peer.address);
       return fail(code, "none of the peers to join answers:{}", who);
     }
     nothing.wait_for(lock, 20ms);

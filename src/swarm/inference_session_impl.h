@@ -92,9 +92,9 @@ class InferenceSession::Impl {
   uint64_t last_step_ = 0;    // of the present or last step
   uint64_t last_replay_ = 0;  // replays get numbers between the previous step and the present one
   uint64_t next_stream_ = 1;
-  TimePoint last_event_{};     // sign of life of the chain during the present step
+  TimePoint last_event_{};                  // sign of life of the chain during the present step
   Code last_failure_ = Code::kUnavailable;  // of a server during the present repair
-  std::vector<PeerId> avoid_;  // failed during the present repair
+  std::vector<PeerId> avoid_;               // failed during the present repair
 };
 
 }  // namespace meadow::swarm

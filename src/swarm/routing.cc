@@ -138,10 +138,11 @@ std::unexpected<Error> missing(const Candidates& candidates, const RouteRequest&
   const bool full = std::all_of(gaps.begin(), gaps.end(),
                                 [&](BlockRange gap) { return held(gap, candidates.full); });
   if (full && holders(candidates.avoided, gaps) == 0)
-    return fail(Code::kResourceExhausted,
-                "block{} {} {} held, but without room for {} tokens; a shorter context, or a moment "
-                "later",
-                one ? "" : "s", names, one ? "is" : "are", request.max_tokens);
+    return fail(
+        Code::kResourceExhausted,
+        "block{} {} {} held, but without room for {} tokens; a shorter context, or a moment "
+        "later",
+        one ? "" : "s", names, one ? "is" : "are", request.max_tokens);
   std::string passed_over;
   if (const size_t n = holders(candidates.full, gaps); n > 0)
     passed_over += fmt::format("; {} without cache for {} tokens", n, request.max_tokens);

@@ -132,8 +132,7 @@ TEST(Routing, AvoidedAndFullServersArePassedOver) {
 }
 
 TEST(Routing, FullIsNotAbsent) {
-  const std::vector<ServerInfo> servers = {server(1, {0, 4}, 100, 1ms, 50),
-                                           server(2, {4, 6}, 100)};
+  const std::vector<ServerInfo> servers = {server(1, {0, 4}, 100, 1ms, 50), server(2, {4, 6}, 100)};
   const auto full = find_route(servers, {{0, 6}, 100, {}});
   EXPECT_EQ(full.error().code, Code::kResourceExhausted);
   EXPECT_NE(full.error().message.find("blocks 0 to 3 are held, but without room for 100 tokens"),
