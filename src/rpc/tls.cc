@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "rpc/openssl_guard.h"
 
 namespace meadow::rpc {
 namespace {
@@ -65,6 +66,7 @@ void drop_log(gpr_log_func_args* entry) {
 
 void init_grpc() {
   static const bool done = [] {
+    guard_openssl();
     // gRPC 1.51 offers no way to set the lowest TLS version. It does take the suites for TLS 1.2
     // and below from the environment: this one needs a pre-shared key that nobody has, so that
     // only TLS 1.3, whose suites are listed apart, can be agreed on.

@@ -8,6 +8,7 @@
 #include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -138,6 +139,22 @@ TEST_F(TlsTest, OtherKindsOfKeyAreRefused) {
   X509_set_pubkey(x509.get(), key.get());
   ASSERT_GT(X509_sign(x509.get(), key.get(), EVP_sha256()), 0);
   EXPECT_FALSE(tls_connect(server.server->port(), x509.get(), key.get(), TLS1_3_VERSION).connected);
+}
+
+// gRPC 1.51 aborts on an address of 5 bytes if it sees one.
+TEST_F(TlsTest, AlternativeNamesAreNotRead) {
+  const KeyPtr key = key_from_pem(me.private_key_pem());
+  for (const char* names : {"DER:30:07:87:05:01:02:03:04:05", "DER:30:02:87:00", "DNS:a,IP:::1"}) {
+    const CertPtr x509 = certificate_from_pem(me.certificate_pem());
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, names);
+    ASSERT_NE(extension, nullptr);
+    ASSERT_EQ(X509_add_ext(x509.get(), extension, -1), 1);
+    X509_EXTENSION_free(extension);
+    ASSERT_GT(X509_sign(x509.get(), key.get(), nullptr), 0);
+    EXPECT_TRUE(tls_connect(server.server->port(), x509.get(), key.get(), TLS1_3_VERSION).connected)
+        << names;
+  }
+  EXPECT_TRUE(connect(me, key.get()).connected);
 }
 
 TEST_F(TlsTest, OlderVersionsAreRefused) {
