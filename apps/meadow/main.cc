@@ -45,7 +45,8 @@ bool asks_for_json(int argc, char** argv) {
 
 // Tells an error, or that output did not arrive, and returns the exit code.
 int end(Result<ExitCode> result, bool json) {
-  if (result && *result == kExitOk)
+  // An answer whose output is lost is cancelled; the loss is what to tell.
+  if (result && (*result == kExitOk || *result == kExitCancelled))
     if (const auto written = output_written(); !written) result = fail(written.error());
   if (result) return *result;
   report(result.error(), json);
