@@ -73,6 +73,7 @@ class Network {
   std::map<std::string, MemberHandler*> handlers_;
 };
 
+// Its tasks may run after its end, so they hold nothing of it.
 class ThreadedPort final : public MemberPort {
  public:
   ThreadedPort(Network& network, Threads& threads, PeerId id)
@@ -80,9 +81,10 @@ class ThreadedPort final : public MemberPort {
 
   void exchange(const std::string& address, ExchangeRequest request, Deadline,
                 std::function<void(Result<ExchangeReply>)> done) override {
-    threads_.post([this, address, request = std::move(request), done = std::move(done)] {
+    threads_.post([&network = network_, id = id_, address, request = std::move(request),
+                   done = std::move(done)] {
       ExchangeReply reply;
-      if (network_.with(address, [&](auto& h) { reply = h.exchange(id_, request); }))
+      if (network.with(address, [&](auto& h) { reply = h.exchange(id, request); }))
         done(std::move(reply));
       else
         done(fail(Code::kUnavailable, "{}: nobody", address));
@@ -90,9 +92,10 @@ class ThreadedPort final : public MemberPort {
   }
   void introduce(const std::string& address, IntroduceRequest request, Deadline,
                  std::function<void(Result<IntroduceReply>)> done) override {
-    threads_.post([this, address, request = std::move(request), done = std::move(done)] {
+    threads_.post([&network = network_, id = id_, address, request = std::move(request),
+                   done = std::move(done)] {
       IntroduceReply reply;
-      if (network_.with(address, [&](auto& h) { reply = h.introduce(id_, request); }))
+      if (network.with(address, [&](auto& h) { reply = h.introduce(id, request); }))
         done(std::move(reply));
       else
         done(fail(Code::kUnavailable, "{}: nobody", address));
