@@ -1,5 +1,6 @@
 #include "swarm/span_service.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
