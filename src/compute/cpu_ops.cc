@@ -30,6 +30,18 @@ bool arithmetic_is_default() {
   return std::fegetround() == FE_TONEAREST && subnormal != 0.0f && subnormal * 2.0f == least;
 }
 
+int64_t columns_of(std::span<const Part> parts) {
+  int64_t sum = 0;
+  for (const Part& part : parts) sum += part.columns;
+  return sum;
+}
+
+bool pages_suffice(const Part& part) {
+  return part.columns > 0 && part.first_position >= 0 &&
+         part.first_position + part.columns <=
+             static_cast<int64_t>(part.pages.size()) * kernels::kPagePositions;
+}
+
 }  // namespace
 
 CpuOps::CpuOps(int threads) : pool_(threads) {
@@ -102,19 +114,25 @@ Tensor CpuOps::make(int64_t d, int64_t n) {
 
 void CpuOps::reset() {
   used_ = 0;
-  failure_.reset();
+  failures_.clear();
 }
 
-void CpuOps::write(Tensor to, std::span<const float> values) {
-  MEADOW_CHECK(values.size() == static_cast<size_t>(to.d * to.n));
-  std::copy(values.begin(), values.end(), at(to));
+void CpuOps::write(Tensor to, int64_t first_column, std::span<const float> values) {
+  MEADOW_CHECK(first_column >= 0 &&
+               values.size() <= static_cast<size_t>(to.d * (to.n - first_column)));
+  std::copy(values.begin(), values.end(), at(to) + first_column * to.d);
 }
 
-Result<void> CpuOps::read(Tensor from, std::span<float> out) {
-  MEADOW_CHECK(out.size() == static_cast<size_t>(from.d * from.n));
-  if (failure_) return fail(*failure_);
-  const float* values = at(from);
+Result<void> CpuOps::read(Tensor from, int64_t first_column, std::span<float> out) {
+  MEADOW_CHECK(first_column >= 0 &&
+               out.size() <= static_cast<size_t>(from.d * (from.n - first_column)));
+  const float* values = at(from) + first_column * from.d;
   std::copy(values, values + out.size(), out.begin());
+  return {};
+}
+
+Result<void> CpuOps::check(size_t index) {
+  if (index < failures_.size() && failures_[index]) return fail(*failures_[index]);
   return {};
 }
 
@@ -131,7 +149,6 @@ void CpuOps::get_rows(Weight table, std::span<const int32_t> ids, Tensor out) {
 
 void CpuOps::matmul(Weight w, Tensor x, Tensor y) {
   MEADOW_CHECK(w.k == x.d && w.m == y.d && x.n == y.n && x.id != y.id);
-  if (failure_) return;
   kernels::matmul(at(w), at(x), x.n, at(y), pool_, scratch_);
 }
 
@@ -155,50 +172,64 @@ void CpuOps::silu_mul(Tensor gate, Tensor up, Tensor out) {
   kernels::silu_mul(at(gate), at(up), gate.d * gate.n, at(out));
 }
 
-const kernels::RopeTable& CpuOps::rope_table(const Rope& rope, int64_t first_position, int64_t n) {
+const kernels::RopeTable& CpuOps::rope_table(const Rope& rope, std::span<const Part> parts) {
+  positions_.clear();
+  for (const Part& part : parts)
+    for (int64_t i = 0; i < part.columns; i++) positions_.push_back(part.first_position + i);
   const int32_t id = rope.inverse_frequency.id;
-  if (!rope_ || rope_->frequencies != id || rope_->first_position != first_position ||
-      rope_->table.positions() != n) {
+  if (!rope_ || rope_->frequencies != id || rope_->positions != positions_) {
     const std::span<const float> frequencies(values(rope.inverse_frequency),
                                              static_cast<size_t>(rope.n_rot / 2));
-    rope_.emplace(id, first_position, kernels::RopeTable(first_position, n, frequencies));
+    rope_.emplace(id, positions_, kernels::RopeTable(positions_, frequencies));
   }
   return rope_->table;
 }
 
-void CpuOps::rope(Tensor x, const Rope& rope, int64_t first_position) {
+void CpuOps::rope(Tensor x, const Rope& rope, std::span<const Part> parts) {
   MEADOW_CHECK(x.d % rope.head_dim == 0 && rope.inverse_frequency.k == rope.n_rot / 2);
-  kernels::rope(at(x), rope.head_dim, x.d / rope.head_dim, rope_table(rope, first_position, x.n),
+  MEADOW_CHECK(columns_of(parts) == x.n);
+  kernels::rope(at(x), rope.head_dim, x.d / rope.head_dim, rope_table(rope, parts),
                 rope_style(rope.style));
 }
 
-std::span<uint8_t* const> CpuOps::memory(const CacheView& cache) {
+void CpuOps::store(const CacheShape& shape, std::span<const Part> parts, Tensor k, Tensor v) {
+  const int64_t width = shape.head_dim * shape.n_head_kv;
+  MEADOW_CHECK(k.d == width && v.d == width && k.n == v.n && columns_of(parts) == k.n);
+  const float *keys = at(k), *values = at(v);
+  for (size_t i = 0; i < parts.size(); i++) {
+    const Part& part = parts[i];
+    MEADOW_CHECK(pages_suffice(part));
+    pages_.clear();
+    for (const Page& page : part.pages) pages_.push_back(static_cast<uint8_t*>(page.memory));
+    if (check(i)) {
+      auto stored = kernels::store_kv(page_shape(shape), pages_, part.first_position, part.columns,
+                                      keys, values);
+      if (!stored) {
+        failures_.resize(parts.size());
+        failures_[i] = stored.error();
+      }
+    }
+    keys += width * part.columns;
+    values += width * part.columns;
+  }
+}
+
+void CpuOps::attention(const CacheShape& shape, std::span<const Part> parts, Tensor q,
+                       int64_t n_head, float scale, Tensor out) {
+  MEADOW_CHECK(q.d == shape.head_dim * n_head && q.d == out.d && q.n == out.n);
+  MEADOW_CHECK(columns_of(parts) == q.n);
   pages_.clear();
-  for (const Page& page : cache.pages) pages_.push_back(static_cast<uint8_t*>(page.memory));
-  return pages_;
-}
-
-void CpuOps::store(const CacheView& cache, int64_t first_position, Tensor k, Tensor v) {
-  const int64_t width = cache.shape.head_dim * cache.shape.n_head_kv;
-  MEADOW_CHECK(k.d == width && v.d == width && k.n == v.n);
-  MEADOW_CHECK(first_position + k.n <=
-               static_cast<int64_t>(cache.pages.size()) * kernels::kPagePositions);
-  if (failure_) return;
-  auto stored =
-      kernels::store_kv(page_shape(cache.shape), memory(cache), first_position, k.n, at(k), at(v));
-  if (!stored) failure_ = stored.error();
-}
-
-void CpuOps::attention(const CacheView& cache, int64_t first_position, Tensor q, int64_t n_head,
-                       float scale, Tensor out) {
-  MEADOW_CHECK(q.d == cache.shape.head_dim * n_head && q.d == out.d && q.n == out.n);
-  MEADOW_CHECK(first_position + q.n <=
-               static_cast<int64_t>(cache.pages.size()) * kernels::kPagePositions);
-  if (failure_) return;
-  const std::span<uint8_t* const> pages = memory(cache);
-  kernels::attention(page_shape(cache.shape),
-                     std::span<const uint8_t* const>(pages.data(), pages.size()), first_position,
-                     q.n, at(q), n_head, scale, at(out), pool_, scratch_);
+  for (const Part& part : parts)
+    for (const Page& page : part.pages) pages_.push_back(static_cast<uint8_t*>(page.memory));
+  attention_parts_.clear();
+  const uint8_t* const* pages = pages_.data();
+  for (const Part& part : parts) {
+    MEADOW_CHECK(pages_suffice(part));
+    attention_parts_.push_back({part.first_position, part.columns, {pages, part.pages.size()}});
+    pages += part.pages.size();
+  }
+  kernels::attention(page_shape(shape), attention_parts_, at(q), n_head, scale, at(out), pool_,
+                     scratch_);
 }
 
 }  // namespace meadow::compute

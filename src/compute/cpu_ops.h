@@ -31,25 +31,25 @@ class CpuOps final : public Ops {
   uint64_t page_bytes(const CacheShape& shape) const override;
   Tensor make(int64_t d, int64_t n) override;
   void reset() override;
-  void write(Tensor to, std::span<const float> values) override;
-  Result<void> read(Tensor from, std::span<float> out) override;
+  void write(Tensor to, int64_t first_column, std::span<const float> values) override;
+  Result<void> read(Tensor from, int64_t first_column, std::span<float> out) override;
+  Result<void> check(size_t index) override;
   void get_rows(Weight table, std::span<const int32_t> ids, Tensor out) override;
   void matmul(Weight w, Tensor x, Tensor y) override;
   void add_bias(Tensor x, Weight bias) override;
   void add(Tensor a, Tensor b, Tensor out) override;
   void rms_norm(Tensor x, Weight weight, float epsilon, Tensor y) override;
   void silu_mul(Tensor gate, Tensor up, Tensor out) override;
-  void rope(Tensor x, const Rope& rope, int64_t first_position) override;
-  void store(const CacheView& cache, int64_t first_position, Tensor k, Tensor v) override;
-  void attention(const CacheView& cache, int64_t first_position, Tensor q, int64_t n_head,
+  void rope(Tensor x, const Rope& rope, std::span<const Part> parts) override;
+  void store(const CacheShape& shape, std::span<const Part> parts, Tensor k, Tensor v) override;
+  void attention(const CacheShape& shape, std::span<const Part> parts, Tensor q, int64_t n_head,
                  float scale, Tensor out) override;
 
  private:
   float* at(Tensor t);
   const kernels::Matrix& at(Weight w) const;
   const float* values(Weight vector) const;
-  const kernels::RopeTable& rope_table(const Rope& rope, int64_t first_position, int64_t n);
-  std::span<uint8_t* const> memory(const CacheView& cache);
+  const kernels::RopeTable& rope_table(const Rope& rope, std::span<const Part> parts);
 
   ThreadPool pool_;
   kernels::Scratch scratch_;
@@ -57,15 +57,19 @@ class CpuOps final : public Ops {
   std::deque<std::vector<float>> vectors_;   // what weights_ made by vector() point into
   std::vector<std::vector<float>> buffers_;  // by tensor id; the first used_ are alive
   int32_t used_ = 0;
-  std::optional<Error> failure_;
+  // By part; empty while none has failed.
+  std::vector<std::optional<Error>> failures_;
   // The sines and cosines last used: the same for every block of a span.
   struct CachedRope {
     int32_t frequencies;
-    int64_t first_position;
+    std::vector<int64_t> positions;
     kernels::RopeTable table;
   };
   std::optional<CachedRope> rope_;
+  // Of the call under way.
+  std::vector<int64_t> positions_;
   std::vector<uint8_t*> pages_;
+  std::vector<kernels::AttentionPart> attention_parts_;
 };
 
 }  // namespace meadow::compute

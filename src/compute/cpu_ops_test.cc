@@ -25,14 +25,14 @@ ByteView bytes_of(const std::vector<float>& v) {
 
 std::vector<float> read(CpuOps& ops, Tensor t) {
   std::vector<float> out(static_cast<size_t>(t.d * t.n));
-  const auto ok = ops.read(t, out);
+  const auto ok = ops.read(t, 0, out);
   EXPECT_TRUE(ok) << ok.error().text();
   return out;
 }
 
 Tensor put(CpuOps& ops, int64_t d, int64_t n, const std::vector<float>& values) {
   const Tensor t = ops.make(d, n);
-  ops.write(t, values);
+  ops.write(t, 0, values);
   return t;
 }
 
@@ -119,32 +119,55 @@ TEST(CpuOps, RopeFollowsThePosition) {
     kernels::reference::rope(expected.data(), 4, 2, kernels::RopeTable(first, n, frequencies),
                              kernels::RopeStyle::kHalves);
     const Tensor x = put(ops, 8, n, values);
-    ops.rope(x, rope, first);
+    ops.rope(x, rope, std::vector<Part>{{n, first, {}}});
     EXPECT_EQ(read(ops, x), expected);
   }
 }
 
-TEST(CpuOps, KeepsAFailureUntilReset) {
+TEST(CpuOps, EveryColumnTurnsByItsOwnPosition) {
+  CpuOps ops(1);
+  const std::vector<float> frequencies = {1.0f, 0.1f};
+  const Rope rope{4, 4, RopeStyle::kHalves, *ops.vector("f", frequencies)};
+  const auto values = random_values(4 * 4, 1);
+  const std::vector<Part> parts = {{1, 700, {}}, {2, 3, {}}, {1, 0, {}}};
+  const Tensor x = put(ops, 4, 4, values);
+  ops.rope(x, rope, parts);
+  auto expected = values;
+  int64_t column = 0;
+  for (const Part& part : parts) {
+    kernels::reference::rope(expected.data() + 4 * column, 4, 1,
+                             kernels::RopeTable(part.first_position, part.columns, frequencies),
+                             kernels::RopeStyle::kHalves);
+    column += part.columns;
+  }
+  EXPECT_EQ(read(ops, x), expected);
+}
+
+TEST(CpuOps, AFailureIsItsPartsAlone) {
   CpuOps ops(1);
   const CacheShape shape{DType::kF16, 8, 1};
-  const auto page = ops.new_page(shape);
-  ASSERT_TRUE(page);
-  const Page pages[] = {*page};
-  const CacheView cache{shape, pages};
-  const Tensor k = put(ops, 8, 2, std::vector<float>(16, 1e6f)),
-               v = put(ops, 8, 2, random_values(16, 1));
-  ops.store(cache, 0, k, v);  // beyond f16
-  ops.attention(cache, 0, v, 1, 1.0f, k);
-  std::vector<float> out(16);
-  const auto failed = ops.read(v, out);
+  const auto one = ops.new_page(shape), two = ops.new_page(shape);
+  ASSERT_TRUE(one && two);
+  const Page first[] = {*one}, second[] = {*two};
+  const std::vector<Part> parts = {{1, 0, first}, {1, 0, second}};
+  auto values = random_values(16, 1);
+  values[3] = 1e6f;  // beyond f16
+  const Tensor k = put(ops, 8, 2, values), q = put(ops, 8, 2, random_values(16, 2)),
+               out = ops.make(8, 2);
+  ops.store(shape, parts, k, k);
+  ops.attention(shape, parts, q, 1, 1.0f, out);
+  const auto failed = ops.check(0);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(ops.check(1));
+  std::vector<float> attended(8);
+  ASSERT_TRUE(ops.read(out, 1, attended));
+  // one position: attention gives its value, rounded to the cache
+  for (size_t i = 0; i < 8; i++) EXPECT_NEAR(attended[i], values[8 + i], 1e-3f);
   ops.reset();
-  const Tensor q = put(ops, 8, 2, random_values(16, 2)), result = ops.make(8, 2);
-  ops.store(cache, 0, q, q);
-  ops.attention(cache, 0, q, 1, 1.0f, result);
-  EXPECT_TRUE(ops.read(result, out));
-  ops.free_page(*page);
+  EXPECT_TRUE(ops.check(0));
+  ops.free_page(*one);
+  ops.free_page(*two);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The operations port: everything that a block computes, in the order in which it is issued, on
 // tensor handles. Results are needed only at read(), so a backend may queue operations, fuse them
-// or run them on another device. Failures that depend on values (a key too large for an f16 cache)
-// are kept and returned by the next read(); operations issued after one may do nothing. Shapes are
-// the caller's duty: a wrong one is a broken invariant, never bad input. Thread rule: one caller at
-// a time.
+// or run them on another device. The columns of a tensor may belong to several sessions (Part):
+// what one of them holds never changes a bit of another. Failures that depend on values (a key too
+// large for an f16 cache) are its part's alone and are kept for check(). Shapes are the caller's
+// duty: a wrong one is a broken invariant, never bad input. Thread rule: one caller at a time.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -28,9 +28,11 @@ struct Rope {
   Weight inverse_frequency;  // f32 [n_rot / 2]
 };
 
-// The cache of one session in one block: page i holds positions [64 i, 64 i + 64).
-struct CacheView {
-  CacheShape shape;
+// Consecutive columns that belong to one session, and its cache in one block: page i holds
+// positions [64 i, 64 i + 64).
+struct Part {
+  int64_t columns = 0;
+  int64_t first_position = 0;  // of the first of them
   std::span<const Page> pages;
 };
 
@@ -56,12 +58,15 @@ class Ops {
   // --- activations ---
   // Room for f32 [d, n], values undefined.
   virtual Tensor make(int64_t d, int64_t n) = 0;
-  // Ends the life of all tensors and forgets a kept failure. Their memory is kept for the next
-  // ones.
+  // Ends the life of all tensors and forgets kept failures. Their memory is kept for the next ones.
   virtual void reset() = 0;
-  virtual void write(Tensor to, std::span<const float> values) = 0;
-  // Waits for all that was issued. On success `out` has the values of `from`.
-  virtual Result<void> read(Tensor from, std::span<float> out) = 0;
+  // Columns from `first_column` on.    values: f32 [d, any]
+  virtual void write(Tensor to, int64_t first_column, std::span<const float> values) = 0;
+  // Waits for all that was issued. `out` then has the columns from `first_column` on; undefined
+  // values in those of a part that failed.    out: f32 [d, any]
+  virtual Result<void> read(Tensor from, int64_t first_column, std::span<float> out) = 0;
+  // Waits likewise. The first failure of part `index` since reset().
+  virtual Result<void> check(size_t index) = 0;
 
   // --- operations ---
   // out[:, i] = table[:, ids[i]], dequantised exactly.
@@ -77,13 +82,17 @@ class Ops {
   virtual void rms_norm(Tensor x, Weight weight, float epsilon, Tensor y) = 0;
   // out = silu(gate) * up; out may be gate.
   virtual void silu_mul(Tensor gate, Tensor up, Tensor out) = 0;
-  // Turns every head of x [head_dim * heads, n] by its position; column t is at first_position + t.
-  virtual void rope(Tensor x, const Rope& rope, int64_t first_position) = 0;
-  // Rounds keys and values [head_dim * n_head_kv, n] into the cache at first_position.
-  virtual void store(const CacheView& cache, int64_t first_position, Tensor k, Tensor v) = 0;
+
+  // --- operations on the columns of several sessions ---
+  // The columns are those of the parts, one part after the other; the parts are the same ones from
+  // reset() to reset(), with pages of another block.
+  // Turns every head of x [head_dim * heads, n] by its column's position.
+  virtual void rope(Tensor x, const Rope& rope, std::span<const Part> parts) = 0;
+  // Rounds keys and values [head_dim * n_head_kv, n] into the caches.
+  virtual void store(const CacheShape& shape, std::span<const Part> parts, Tensor k, Tensor v) = 0;
   // Causal attention of q [head_dim * n_head, n] over the cached positions; out has q's shape.
-  virtual void attention(const CacheView& cache, int64_t first_position, Tensor q, int64_t n_head,
-                         float scale, Tensor out) = 0;
+  virtual void attention(const CacheShape& shape, std::span<const Part> parts, Tensor q,
+                         int64_t n_head, float scale, Tensor out) = 0;
 };
 
 }  // namespace meadow::compute

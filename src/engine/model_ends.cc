@@ -48,28 +48,54 @@ Result<std::vector<float>> ModelEnds::embed(std::span<const int32_t> ids) {
   const compute::Tensor rows = ops_.make(h_.n_embd, static_cast<int64_t>(ids.size()));
   ops_.get_rows(embeddings_, ids, rows);
   std::vector<float> out(ids.size() * static_cast<size_t>(h_.n_embd));
-  MEADOW_TRY_VOID(ops_.read(rows, out));
+  MEADOW_TRY_VOID(ops_.read(rows, 0, out));
   return out;
 }
 
-Result<std::vector<float>> ModelEnds::logits(std::span<const float> hidden) {
+Result<void> ModelEnds::check_hidden(std::span<const float> hidden) const {
   const auto width = static_cast<size_t>(h_.n_embd);
   if (hidden.empty() || hidden.size() % width != 0)
     return fail(Code::kInvalidArgument, "{} hidden values are not whole positions of {}",
                 hidden.size(), width);
   if (!kernels::all_finite(hidden.data(), static_cast<int64_t>(hidden.size())))
     return fail(Code::kInvalidArgument, "a hidden value is not finite");
-  const auto n = static_cast<int64_t>(hidden.size() / width);
+  return {};
+}
+
+Result<std::vector<float>> ModelEnds::logits(std::span<const float> hidden) {
+  return std::move(logits({&hidden, 1}).front());
+}
+
+std::vector<Result<std::vector<float>>> ModelEnds::logits(
+    std::span<const std::span<const float>> hidden) {
+  std::vector<Result<std::vector<float>>> results(hidden.size());
+  int64_t n = 0;
+  for (size_t i = 0; i < hidden.size(); i++)
+    if (auto ok = check_hidden(hidden[i]); ok)
+      n += static_cast<int64_t>(hidden[i].size()) / h_.n_embd;
+    else
+      results[i] = fail(ok.error());
+  if (n == 0) return results;
   ops_.reset();
   const compute::Tensor x = ops_.make(h_.n_embd, n), y = ops_.make(h_.n_vocab, n);
-  ops_.write(x, hidden);
+  for (size_t i = 0, column = 0; i < hidden.size(); i++) {
+    if (!results[i]) continue;
+    ops_.write(x, static_cast<int64_t>(column), hidden[i]);
+    column += hidden[i].size() / static_cast<size_t>(h_.n_embd);
+  }
   ops_.rms_norm(x, norm_, h_.norm_epsilon, x);
   ops_.matmul(head_, x, y);
-  std::vector<float> out(static_cast<size_t>(h_.n_vocab * n));
-  MEADOW_TRY_VOID(ops_.read(y, out));
-  if (!kernels::all_finite(out.data(), static_cast<int64_t>(out.size())))
-    return fail(Code::kInvalidArgument, "the head made a logit that is not finite");
-  return out;
+  for (size_t i = 0, column = 0; i < hidden.size(); i++) {
+    if (!results[i]) continue;
+    const size_t columns = hidden[i].size() / static_cast<size_t>(h_.n_embd);
+    results[i]->resize(columns * static_cast<size_t>(h_.n_vocab));
+    auto read = ops_.read(y, static_cast<int64_t>(column), *results[i]);
+    if (read && !kernels::all_finite(results[i]->data(), static_cast<int64_t>(results[i]->size())))
+      read = fail(Code::kInvalidArgument, "the head made a logit that is not finite");
+    if (!read) results[i] = fail(read.error());
+    column += columns;
+  }
+  return results;
 }
 
 }  // namespace meadow::engine

@@ -31,10 +31,14 @@ class ModelEnds {
   // head. For the next token give the last position only. kInvalidArgument for a wrong size, or
   // where a value is not finite.
   Result<std::vector<float>> logits(std::span<const float> hidden);
+  // The same for many sequences, reading the head once: result i is that of hidden[i] alone, bit
+  // for bit, and a failure is its sequence's alone.
+  std::vector<Result<std::vector<float>>> logits(std::span<const std::span<const float>> hidden);
 
  private:
   ModelEnds(std::shared_ptr<format::ModelFile> file, int threads, model::Hyperparameters h);
   Result<void> load_weights();
+  Result<void> check_hidden(std::span<const float> hidden) const;
 
   const std::shared_ptr<format::ModelFile> file_;  // outlives ops_
   const model::Hyperparameters h_;

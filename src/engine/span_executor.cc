@@ -123,48 +123,120 @@ Result<void> SpanExecutor::grow(SpanSession& session, int64_t positions) {
   return {};
 }
 
-Result<void> SpanExecutor::run_chunk(SpanSession& session, int64_t first_position,
-                                     std::span<const float> hidden, std::span<float> out,
-                                     const CancelToken* cancel) {
-  const int64_t n = static_cast<int64_t>(hidden.size()) / h_.n_embd;
-  MEADOW_TRY_VOID(grow(session, first_position + n));
+Result<SpanExecutor::Running> SpanExecutor::start(const Step& step,
+                                                  std::span<const Running> before) {
+  const auto found = sessions_.find(step.session);
+  if (found == sessions_.end()) return fail(Code::kNotFound, "no session {}", hex(step.session));
+  SpanSession& session = found->second;
+  for (const Running& other : before)
+    if (other.session == &session)
+      return fail(Code::kInvalidArgument, "session {} has two steps in one batch",
+                  hex(step.session));
+  MEADOW_TRY_VOID(check_request(session, step.first_position, step.hidden));
+  session.position = step.first_position;
+  return Running{&step, &session, nullptr, static_cast<int64_t>(step.hidden.size()) / h_.n_embd};
+}
+
+std::vector<Result<std::vector<float>>> SpanExecutor::forward(std::span<const Step> batch) {
+  std::vector<Result<std::vector<float>>> results(batch.size());
+  std::vector<Running> steps;
+  for (size_t i = 0; i < batch.size(); i++) {
+    auto running = start(batch[i], steps);
+    if (!running) {
+      results[i] = fail(running.error());
+      continue;
+    }
+    results[i]->resize(batch[i].hidden.size());
+    running->result = &results[i];
+    steps.push_back(*running);
+  }
+  const auto part = [](const Running& r) {
+    return std::pair(r.session->part.first, r.session->part.last);
+  };
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](const Running& a, const Running& b) { return part(a) < part(b); });
+  for (size_t begin = 0, end = 0; begin < steps.size(); begin = end) {
+    while (end < steps.size() && part(steps[end]) == part(steps[begin])) end++;
+    run_part(steps[begin].session->part, std::span(steps).subspan(begin, end - begin));
+  }
+  for (const Running& r : steps)
+    if (r.result->has_value()) r.session->position = r.step->first_position + r.columns;
+  return results;
+}
+
+void SpanExecutor::run_part(BlockRange part, std::span<Running> steps) {
+  for (;;) {
+    std::vector<Running*> pass;
+    int64_t room = options_.chunk_tokens;
+    for (Running& r : steps) {
+      if (room == 0) break;
+      if (!r.active()) continue;
+      r.now = std::min(room, r.columns - r.done);
+      if (auto grown = grow(*r.session, r.step->first_position + r.done + r.now); !grown) {
+        *r.result = fail(grown.error());
+        continue;
+      }
+      room -= r.now;
+      pass.push_back(&r);
+    }
+    if (pass.empty()) return;
+    run_pass(part, pass);
+  }
+}
+
+void SpanExecutor::run_pass(BlockRange part, std::span<Running*> steps) {
+  std::vector<compute::Part> parts;
+  int64_t n = 0;
+  for (const Running* r : steps) {
+    parts.push_back({r->now, r->step->first_position + r->done, {}});
+    n += r->now;
+  }
   ops_.reset();
-  model::BlockCall call{
-      ops_.make(h_.n_embd, n), first_position, {pool_.shape(), {}}, inverse_frequency_};
+  const model::BlockCall call{ops_.make(h_.n_embd, n), parts, pool_.shape(), inverse_frequency_};
   model::Workspace work(ops_, h_, n);
-  ops_.write(call.hidden, hidden);
-  for (int32_t block = session.part.first; block < session.part.last; block++) {
-    if (cancel != nullptr && cancel->cancelled())
-      return fail(Code::kCancelled, "cancelled before block {}", block);
-    call.cache.pages = session.pages[static_cast<size_t>(block - session.part.first)];
+  for (int64_t column = 0; const Running* r : steps) {
+    ops_.write(call.hidden, column, r->step->hidden.subspan(offset(r->done), offset(r->now)));
+    column += r->now;
+  }
+  for (int32_t block = part.first; block < part.last; block++) {
+    bool wanted = false;
+    for (size_t i = 0; i < steps.size(); i++) {
+      Running& r = *steps[i];
+      if (r.step->cancel != nullptr && r.step->cancel->cancelled() && r.result->has_value())
+        *r.result = fail(Code::kCancelled, "cancelled before block {}", block);
+      wanted |= r.result->has_value();
+      parts[i].pages = r.session->pages[static_cast<size_t>(block - part.first)];
+    }
+    if (!wanted) return;
     architecture_.forward(ops_, h_, weights_[static_cast<size_t>(block - blocks().first)], call,
                           work);
   }
-  MEADOW_TRY_VOID(ops_.read(call.hidden, out));
+  for (size_t i = 0, column = 0; i < steps.size(); i++) {
+    Running& r = *steps[i];
+    if (auto ok = finish_pass(r, i, call.hidden, static_cast<int64_t>(column)); !ok)
+      *r.result = fail(ok.error());
+    column += static_cast<size_t>(r.now);
+    r.done += r.now;
+  }
+}
+
+Result<void> SpanExecutor::finish_pass(Running& r, size_t index, compute::Tensor hidden,
+                                       int64_t column) {
+  if (!r.result->has_value()) return {};
+  MEADOW_TRY_VOID(ops_.check(index));
+  const auto out = std::span(**r.result).subspan(offset(r.done), offset(r.now));
+  MEADOW_TRY_VOID(ops_.read(hidden, column, out));
   if (!kernels::all_finite(out.data(), static_cast<int64_t>(out.size())))
     return fail(Code::kInvalidArgument, "blocks {}:{} made a value that is not finite",
-                session.part.first, session.part.last);
+                r.session->part.first, r.session->part.last);
   return {};
 }
 
 Result<std::vector<float>> SpanExecutor::forward(SessionId id, int64_t first_position,
                                                  std::span<const float> hidden,
                                                  const CancelToken* cancel) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return fail(Code::kNotFound, "no session {}", hex(id));
-  SpanSession& session = found->second;
-  MEADOW_TRY_VOID(check_request(session, first_position, hidden));
-  session.position = first_position;
-  std::vector<float> out(hidden.size());
-  const auto step = static_cast<size_t>(options_.chunk_tokens * h_.n_embd);
-  for (size_t at = 0; at < hidden.size(); at += step) {
-    const size_t count = std::min(step, hidden.size() - at);
-    const int64_t position = first_position + static_cast<int64_t>(at) / h_.n_embd;
-    MEADOW_TRY_VOID(run_chunk(session, position, hidden.subspan(at, count),
-                              std::span(out).subspan(at, count), cancel));
-  }
-  session.position = first_position + static_cast<int64_t>(hidden.size()) / h_.n_embd;
-  return out;
+  const Step step{id, first_position, hidden, cancel};
+  return std::move(forward({&step, 1}).front());
 }
 
 int64_t SpanExecutor::position(SessionId id) const {

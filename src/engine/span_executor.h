@@ -1,6 +1,7 @@
 // Runs the consecutive blocks that a server holds, for many sessions: weights mapped from the model
 // file, cache pages, positions that may move back. The same input gives the same bits whatever the
-// cut of the model, the chunking, the threads and the processor (docs/numerics.md).
+// cut of the model, the chunking, the other sessions in the batch, the threads and the processor
+// (docs/numerics.md).
 // Thread rule: one caller at a time; it drives the crew of threads inside. An idle executor uses no
 // processor time. Owns sessions, pages and threads; shares the ModelFile.
 #pragma once
@@ -25,7 +26,15 @@ struct SpanOptions {
   DType cache_type = DType::kF16;  // or kF32
   int threads = 1;                 // the caller included
   int64_t cache_tokens = 0;        // positions per held block that sessions may reserve in all
-  int64_t chunk_tokens = 256;      // a longer prompt goes through the blocks in such pieces
+  int64_t chunk_tokens = 256;      // positions that go through the blocks together, at most
+};
+
+// Some positions of one session, as part of a batch.
+struct Step {
+  SessionId session;
+  int64_t first_position = 0;
+  std::span<const float> hidden;        // f32 [n_embd, n], n >= 1
+  const CancelToken* cancel = nullptr;  // of this step alone
 };
 
 // In positions of one block, averaged over the held ones; rounded to pages.
@@ -66,6 +75,13 @@ class SpanExecutor {
   Result<std::vector<float>> forward(SessionId id, int64_t first_position,
                                      std::span<const float> hidden, const CancelToken* cancel);
 
+  // The same for many sessions, reading the weights once for all of them: result i is what
+  // forward() would have returned for batch[i] alone, bit for bit, and a step that fails touches no
+  // other. A session may have one step in a batch (kInvalidArgument for a second one). Sessions
+  // over different parts of the held blocks run one part after the other. Blocks until all are
+  // done: what nobody may wait long for belongs in a batch of few positions.
+  std::vector<Result<std::vector<float>>> forward(std::span<const Step> batch);
+
   // Positions that the session holds; -1 if there is no such session.
   int64_t position(SessionId id) const;
   CacheStats stats() const;
@@ -84,9 +100,22 @@ class SpanExecutor {
   Result<void> check_request(const SpanSession& session, int64_t first_position,
                              std::span<const float> hidden) const;
   Result<void> grow(SpanSession& session, int64_t positions);
-  Result<void> run_chunk(SpanSession& session, int64_t first_position,
-                         std::span<const float> hidden, std::span<float> out,
-                         const CancelToken* cancel);
+  // A step on its way through the blocks.
+  struct Running {
+    const Step* step;
+    SpanSession* session;
+    Result<std::vector<float>>* result;
+    int64_t columns = 0;  // in all
+    int64_t done = 0;
+    int64_t now = 0;  // in the pass under way
+
+    bool active() const { return result->has_value() && done < columns; }
+  };
+  size_t offset(int64_t column) const { return static_cast<size_t>(column * h_.n_embd); }
+  Result<Running> start(const Step& step, std::span<const Running> before);
+  void run_part(BlockRange part, std::span<Running> steps);
+  void run_pass(BlockRange part, std::span<Running*> steps);
+  Result<void> finish_pass(Running& step, size_t index, compute::Tensor hidden, int64_t column);
 
   const std::shared_ptr<format::ModelFile> file_;  // outlives ops_, which computes from its mapping
   const SpanOptions options_;

@@ -210,7 +210,7 @@ TEST(Ends, RefuseBadInput) {
   EXPECT_EQ(code_of((*ends)->embed(std::vector<int32_t>{100})), Code::kInvalidArgument);
   EXPECT_EQ(code_of((*ends)->embed(std::vector<int32_t>{-1})), Code::kInvalidArgument);
   EXPECT_EQ(code_of((*ends)->logits(std::vector<float>(63))), Code::kInvalidArgument);
-  EXPECT_EQ(code_of((*ends)->logits({})), Code::kInvalidArgument);
+  EXPECT_EQ(code_of((*ends)->logits(std::span<const float>{})), Code::kInvalidArgument);
   std::vector<float> bad(64);
   bad[5] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(code_of((*ends)->logits(bad)), Code::kInvalidArgument);

@@ -61,4 +61,13 @@ void attention(const PageShape& shape, std::span<const uint8_t* const> pages,
   active_table().attention(shape, pages, first_position, n, q, n_head, scale, out, pool, scratch);
 }
 
+void attention(const PageShape& shape, std::span<const AttentionPart> parts, const float* q,
+               int64_t n_head, float scale, float* out, ThreadPool& pool, Scratch& scratch) {
+  for (const AttentionPart& part : parts) {
+    attention(shape, part.pages, part.first_position, part.n, q, n_head, scale, out, pool, scratch);
+    q += shape.head_dim * n_head * part.n;
+    out += shape.head_dim * n_head * part.n;
+  }
+}
+
 }  // namespace meadow::kernels

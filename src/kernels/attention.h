@@ -46,4 +46,15 @@ void attention(const PageShape& shape, std::span<const uint8_t* const> pages,
                int64_t first_position, int64_t n, const float* q, int64_t n_head, float scale,
                float* out, ThreadPool& pool, Scratch& scratch);
 
+// One session's columns in a call that serves many.
+struct AttentionPart {
+  int64_t first_position, n;
+  std::span<const uint8_t* const> pages;
+};
+
+// The same for many sessions at once: the columns of q and out are those of the parts, one part
+// after the other. Each part has the bits that it has alone.
+void attention(const PageShape& shape, std::span<const AttentionPart> parts, const float* q,
+               int64_t n_head, float scale, float* out, ThreadPool& pool, Scratch& scratch);
+
 }  // namespace meadow::kernels

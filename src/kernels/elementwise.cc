@@ -1,6 +1,7 @@
 #include "kernels/elementwise.h"
 
 #include <bit>
+#include <numeric>
 
 #include "base/check.h"
 #include "kernels/float_environment.h"
@@ -8,6 +9,15 @@
 #include "kernels/table.h"
 
 namespace meadow::kernels {
+namespace {
+
+std::vector<int64_t> ascending(int64_t first, int64_t n) {
+  std::vector<int64_t> out(static_cast<size_t>(n));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+}  // namespace
 
 void rms_norm(const float* x, const float* weight, float eps, int64_t d, int64_t n, float* y) {
   active_table().rms_norm(x, weight, eps, d, n, y);
@@ -26,11 +36,14 @@ void add_rows(float* x, const float* bias, int64_t d, int64_t n) {
 }
 
 RopeTable::RopeTable(int64_t first_position, int64_t n, std::span<const float> inv_freq)
-    : n_(n), half_(static_cast<int64_t>(inv_freq.size())) {
+    : RopeTable(ascending(first_position, n), inv_freq) {}
+
+RopeTable::RopeTable(std::span<const int64_t> positions, std::span<const float> inv_freq)
+    : n_(static_cast<int64_t>(positions.size())), half_(static_cast<int64_t>(inv_freq.size())) {
   use_ieee_arithmetic();
   values_.resize(static_cast<size_t>(2 * n_ * half_));
   for (int64_t t = 0; t < n_; t++) {
-    const auto position = static_cast<float>(first_position + t);
+    const auto position = static_cast<float>(positions[static_cast<size_t>(t)]);
     float* row = values_.data() + 2 * t * half_;
     for (int64_t i = 0; i < half_; i++) {
       const SinCos turn = sin_cos_f32(position * inv_freq[static_cast<size_t>(i)]);

@@ -33,6 +33,8 @@ class RopeTable {
  public:
   // inv_freq: f32 [n_rot/2], finite, in radians per position; |position · inv_freq| at most 2^20.
   RopeTable(int64_t first_position, int64_t n, std::span<const float> inv_freq);
+  // The same for any positions, column by column.
+  RopeTable(std::span<const int64_t> positions, std::span<const float> inv_freq);
 
   int64_t positions() const { return n_; }
   int64_t n_rot() const { return 2 * half_; }

@@ -16,11 +16,12 @@
 
 namespace meadow::model {
 
-// What a block needs besides its weights: the residual stream it changes and its cache.
+// What a block needs besides its weights: the residual stream it changes, whose columns those are,
+// and their caches.
 struct BlockCall {
-  compute::Tensor hidden;             // f32 [n_embd, n], in and out
-  int64_t first_position = 0;         // of column 0
-  compute::CacheView cache;           // pages for positions [0, first_position + n)
+  compute::Tensor hidden;                // f32 [n_embd, n], in and out
+  std::span<const compute::Part> parts;  // n columns in all; pages for all their positions
+  compute::CacheShape cache;
   compute::Weight inverse_frequency;  // f32 [n_rot / 2]
 };
 

@@ -116,11 +116,10 @@ void normalise_heads(compute::Ops& ops, const Hyperparameters& h, const BlockWei
 void attend(compute::Ops& ops, const Hyperparameters& h, const BlockWeights& w,
             const BlockCall& call, Workspace& work) {
   const compute::Rope rope{h.head_dim, h.n_rot, h.rope_style, call.inverse_frequency};
-  ops.rope(work.q, rope, call.first_position);
-  ops.rope(work.k, rope, call.first_position);
-  ops.store(call.cache, call.first_position, work.k, work.v);
-  ops.attention(call.cache, call.first_position, work.q, h.n_head, h.attention_scale,
-                work.attended);
+  ops.rope(work.q, rope, call.parts);
+  ops.rope(work.k, rope, call.parts);
+  ops.store(call.cache, call.parts, work.k, work.v);
+  ops.attention(call.cache, call.parts, work.q, h.n_head, h.attention_scale, work.attended);
   ops.matmul(w.attn_output, work.attended, work.branch);
   if (w.attn_output_bias.present()) ops.add_bias(work.branch, w.attn_output_bias);
   ops.add(call.hidden, work.branch, call.hidden);
