@@ -1,14 +1,12 @@
-// meadow bench: how fast this machine runs a model whole. Random token ids: the speed does not
-// depend on what they say.
+// meadow bench: how fast this machine runs a model whole, and how fast it reads memory.
 #include <memory>
 
-#include "client/local_chain.h"
-#include "client/token_model.h"
 #include "kernels/target.h"
+#include "meadow/bench_machine.h"
+#include "meadow/bench_runs.h"
 #include "meadow/command.h"
 #include "meadow/interrupt.h"
 #include "meadow/options.h"
-#include "meadow/terminal.h"
 
 namespace meadow::apps {
 namespace {
@@ -16,93 +14,230 @@ namespace {
 struct BenchCommand {
   std::string file;
   std::string cache = "f16";
-  int64_t prompt = 512, gen = 64, repeat = 1;
+  int64_t prompt = 512, gen = 64, repeat = 3;
+  std::vector<int64_t> depths = {0}, sequences;
   ComputeOptions compute;
+  bool stream = false, first_token = false, start_here = false;
   bool json = false;
+
+  DType cache_type() const { return cache == "f32" ? DType::kF32 : DType::kF16; }
+  BenchPlan plan() const {
+    return {prompt, gen, depths, sequences, cache_type(), compute.effective_threads()};
+  }
 };
 
-struct Speeds {
-  double prefill_tokens_per_s = 0, decode_tokens_per_s = 0;
+struct Measured {
+  BenchTest test;
+  Spread tokens_per_s;
+  double gb_per_s = 0;  // of decoding
 };
 
-Result<Speeds> measure(const BenchCommand& command, client::TokenModel& model, int64_t n_vocab,
-                       ProgressBar& bar) {
+struct Report {
+  std::vector<StreamSpeed> stream;  // empty: not asked for
+  std::vector<Measured> tests;
+  uint64_t weight_bytes_per_token = 0;
+  std::vector<StartTimes> starts;  // of the first token
+
+  // Of the bandwidth at all threads; 0 if that was not measured.
+  double share(double gb_per_s) const {
+    return stream.empty() ? 0 : gb_per_s / stream.back().gb_per_s;
+  }
+};
+
+// Repeats are the outer loop, so that all tests see the same machine.
+Result<void> measure_model(const BenchCommand& command, Report& report) {
   const SystemClock clock;
-  Rng rng(1);
-  std::vector<int32_t> ids(command.prompt);
-  for (int32_t& id : ids) id = static_cast<int32_t>(rng.below(n_vocab));
-  const CancelToken* cancel = &Interrupt::token();
-  const int64_t total = command.prompt + command.gen;
-
-  const TimePoint start = clock.now();
-  for (int64_t at = 0; at < command.prompt; at += 256) {
-    const int64_t n = std::min<int64_t>(256, command.prompt - at);
-    MEADOW_TRY_VOID(
-        model.advance(at, std::span(ids).subspan(at, n), at + n == command.prompt, cancel));
-    bar.update(at + n, total);
+  const BenchPlan plan = command.plan();
+  const std::vector<BenchTest> tests = tests_of(plan);
+  if (tests.empty()) return {};
+  MEADOW_TRY(auto file, format::ModelFile::open(command.file));
+  MEADOW_TRY(const auto model, BenchModel::load(std::move(file), plan));
+  MEADOW_TRY_VOID(model->warm_up(plan));
+  std::vector<std::vector<double>> speeds(tests.size());
+  ProgressBar bar("bench", clock);
+  int64_t done = 0;
+  for (int64_t round = 0; round < command.repeat; round++)
+    for (size_t i = 0; i < tests.size(); i++) {
+      MEADOW_TRY(const Duration time, model->run(tests[i], clock, &Interrupt::token()));
+      speeds[i].push_back(static_cast<double>(tests[i].tokens()) / seconds(time));
+      bar.update(++done, command.repeat * static_cast<int64_t>(tests.size()));
+    }
+  bar.finish();
+  for (size_t i = 0; i < tests.size(); i++) {
+    Measured m{tests[i], spread(speeds[i]), 0};
+    if (tests[i].kind != BenchTest::kPrefill)
+      m.gb_per_s = m.tokens_per_s.median / static_cast<double>(tests[i].sequences) *
+                   static_cast<double>(model->bytes_per_step(tests[i])) / 1e9;
+    report.tests.push_back(m);
   }
-  const TimePoint middle = clock.now();
-  for (int64_t i = 0; i < command.gen; i++) {
-    const auto id = static_cast<int32_t>(rng.below(n_vocab));
-    MEADOW_TRY_VOID(model.advance(command.prompt + i, {&id, 1}, true, cancel));
-    bar.update(command.prompt + i + 1, total);
-  }
-  const TimePoint end = clock.now();
-  return Speeds{static_cast<double>(command.prompt) / seconds(middle - start),
-                static_cast<double>(command.gen) / seconds(end - middle)};
+  report.weight_bytes_per_token = model->weight_bytes_per_token();
+  return {};
 }
 
-// Bytes of weights that one token reads: all blocks, the head and one embedding row.
-uint64_t bytes_per_token(const format::ModelFile& file) {
-  const bool tied = file.find("output.weight") == nullptr;
-  uint64_t bytes = 0;
-  for (const format::TensorInfo& tensor : file.tensors())
-    if (tensor.name != "token_embd.weight" || tied) bytes += tensor.bytes;
-  return bytes;
+Result<void> measure_starts(const BenchCommand& command, Report& report) {
+  const SystemClock clock;
+  const std::vector<std::string> arguments = {
+      command.file,   "--start-here", "--threads", std::to_string(command.plan().threads),
+      "--cache-type", command.cache};
+  MEADOW_TRY_VOID(measure_start(arguments, clock));  // brings the file into the page cache
+  for (int64_t i = 0; i < command.repeat; i++) {
+    MEADOW_TRY(const StartTimes times, measure_start(arguments, clock));
+    report.starts.push_back(times);
+  }
+  return {};
+}
+
+Spread of_starts(const Report& report, double StartTimes::* part) {
+  std::vector<double> values;
+  for (const StartTimes& times : report.starts) values.push_back(times.*part);
+  return spread(values);
+}
+
+constexpr std::pair<const char*, double StartTimes::*> kStartParts[] = {
+    {"first token", &StartTimes::total},
+    {"  map", &StartTimes::map},
+    {"  tokenizer", &StartTimes::tokenizer},
+    {"  weights", &StartTimes::weights},
+    {"  decode", &StartTimes::decode}};
+
+std::string target_name() { return std::string(kernels::name(kernels::active_target())); }
+
+std::string human(const BenchCommand& command, const Report& report) {
+  std::string out;
+  if (!report.tests.empty()) {
+    std::vector<std::vector<std::string>> rows = {
+        {"", "tokens/s", "least", "most", "reads", "of stream"}};
+    for (const Measured& m : report.tests) {
+      std::vector<std::string> row = {m.test.name(), fmt::format("{:.1f}", m.tokens_per_s.median),
+                                      fmt::format("{:.1f}", m.tokens_per_s.least),
+                                      fmt::format("{:.1f}", m.tokens_per_s.most)};
+      row.push_back(m.gb_per_s > 0 ? fmt::format("{:.2f} GB/s", m.gb_per_s) : "");
+      row.push_back(m.gb_per_s > 0 && !report.stream.empty()
+                        ? fmt::format("{:.2f}", report.share(m.gb_per_s))
+                        : "");
+      rows.push_back(std::move(row));
+    }
+    out += table(rows) +
+           fmt::format("a token reads {} of weights\n", human_bytes(report.weight_bytes_per_token));
+  }
+  if (!report.starts.empty()) {
+    std::vector<std::vector<std::string>> rows = {{"fresh process", "ms", "least", "most"}};
+    for (const auto& [name, part] : kStartParts) {
+      const Spread s = of_starts(report, part);
+      rows.push_back({name, fmt::format("{:.1f}", s.median), fmt::format("{:.1f}", s.least),
+                      fmt::format("{:.1f}", s.most)});
+    }
+    out += table(rows);
+  }
+  for (const StreamSpeed& s : report.stream)
+    out += fmt::format(
+        "stream, {} thread{}: {:.1f} GB/s ({}), {:.1f} with plain loads\n", s.threads,
+        s.threads == 1 ? "" : "s", s.gb_per_s,
+        s.prefetch_ahead ? fmt::format("prefetch {} bytes ahead", s.prefetch_ahead) : "plain loads",
+        s.plain_gb_per_s);
+  if (report.tests.empty() && report.starts.empty()) return out;
+  return out + fmt::format("{} threads, {} cache, kernels {}, median of {}\n",
+                           command.plan().threads, command.cache, target_name(), command.repeat);
+}
+
+Json as_json(const BenchCommand& command, const Report& report) {
+  Json out = {{"file", command.file},        {"prompt", command.prompt},
+              {"gen", command.gen},          {"threads", command.plan().threads},
+              {"cache_type", command.cache}, {"cpu_target", target_name()},
+              {"repeat", command.repeat}};
+  if (!report.tests.empty()) out["weight_bytes_per_token"] = report.weight_bytes_per_token;
+  for (const Measured& m : report.tests) {
+    Json row = {{"test", m.test.kind == BenchTest::kPrefill  ? "prefill"
+                         : m.test.kind == BenchTest::kDecode ? "decode"
+                                                             : "parallel"},
+                {"steps", m.test.steps},
+                {"depth", m.test.depth},
+                {"sequences", m.test.sequences},
+                {"tokens_per_s", m.tokens_per_s.median},
+                {"least", m.tokens_per_s.least},
+                {"most", m.tokens_per_s.most}};
+    if (m.gb_per_s > 0) row["gb_per_s"] = m.gb_per_s;
+    if (m.gb_per_s > 0 && !report.stream.empty()) row["share_of_stream"] = report.share(m.gb_per_s);
+    // The plainest of each kind also by name.
+    if (m.test.kind == BenchTest::kPrefill) out["prefill_tokens_per_s"] = m.tokens_per_s.median;
+    if (m.test.kind == BenchTest::kDecode && !out.contains("decode_tokens_per_s")) {
+      out["decode_tokens_per_s"] = m.tokens_per_s.median;
+      out["decode_gb_per_s"] = m.gb_per_s;
+    }
+    out["results"].push_back(std::move(row));
+  }
+  for (const StreamSpeed& s : report.stream)
+    out["stream"].push_back({{"threads", s.threads},
+                             {"gb_per_s", s.gb_per_s},
+                             {"prefetch_ahead", s.prefetch_ahead},
+                             {"plain_gb_per_s", s.plain_gb_per_s}});
+  if (!report.starts.empty())
+    out["first_token"] = to_json({of_starts(report, &StartTimes::total).median,
+                                  of_starts(report, &StartTimes::map).median,
+                                  of_starts(report, &StartTimes::tokenizer).median,
+                                  of_starts(report, &StartTimes::weights).median,
+                                  of_starts(report, &StartTimes::decode).median});
+  return out;
 }
 
 Result<ExitCode> run(const BenchCommand& command) {
   const SystemClock clock;
-  MEADOW_TRY(const auto file, format::ModelFile::open(command.file));
-  MEADOW_TRY(const auto parameters, model::hyperparameters(*file));
-  const int64_t total = command.prompt + command.gen;
-  if (total > parameters.n_ctx)
-    return fail(Code::kInvalidArgument,
-                "--prompt {} and --gen {} make {} positions, the model was made for {}",
-                command.prompt, command.gen, total, parameters.n_ctx);
-  const int threads = command.compute.effective_threads();
-  MEADOW_TRY(const auto ends, engine::ModelEnds::load(file, threads));
-  MEADOW_TRY(const auto chain,
-             client::LocalChain::load(file, threads,
-                                      command.cache == "f32" ? DType::kF32 : DType::kF16, total));
-  client::ChainModel model(*ends, *chain);
-  Speeds best;
-  for (int64_t i = 0; i < command.repeat; i++) {
-    ProgressBar bar("bench", clock);
-    MEADOW_TRY(const Speeds speeds, measure(command, model, parameters.n_vocab, bar));
-    best.prefill_tokens_per_s = std::max(best.prefill_tokens_per_s, speeds.prefill_tokens_per_s);
-    best.decode_tokens_per_s = std::max(best.decode_tokens_per_s, speeds.decode_tokens_per_s);
+  if (command.file.empty() && !command.stream)
+    return fail(Code::kInvalidArgument, "bench: expected a model file, or --stream");
+  if (command.start_here) {
+    MEADOW_TRY(const StartTimes times, measure_start_here(command.file, command.plan().threads,
+                                                          command.cache_type(), clock));
+    put(to_line(to_json(times)));
+    return kExitOk;
   }
-  const double gb_per_s =
-      best.decode_tokens_per_s * static_cast<double>(bytes_per_token(*file)) / 1e9;
-  const std::string target(kernels::name(kernels::active_target()));
-  if (command.json) {
-    put(to_line({{"file", command.file},
-                 {"prompt", command.prompt},
-                 {"gen", command.gen},
-                 {"prefill_tokens_per_s", best.prefill_tokens_per_s},
-                 {"decode_tokens_per_s", best.decode_tokens_per_s},
-                 {"decode_gb_per_s", gb_per_s},
-                 {"threads", threads},
-                 {"cpu_target", target}}));
-  } else {
-    put(table({{"prefill", fmt::format("{:.1f} tokens/s", best.prefill_tokens_per_s)},
-               {"decode", fmt::format("{:.1f} tokens/s", best.decode_tokens_per_s)},
-               {"decode reads", fmt::format("{:.2f} GB/s of weights", gb_per_s)},
-               {"threads", std::to_string(threads)},
-               {"kernels", target}}));
+  Report report;
+  if (command.stream) {
+    MEADOW_TRY(report.stream, measure_stream(command.plan().threads, clock));
   }
+  if (!command.file.empty() && command.first_token)
+    MEADOW_TRY_VOID(measure_starts(command, report));
+  else if (!command.file.empty())
+    MEADOW_TRY_VOID(measure_model(command, report));
+  put(command.json ? to_line(as_json(command, report)) : human(command, report));
   return kExitOk;
+}
+
+void add_what_to_measure(CLI::App& command, BenchCommand& options) {
+  const std::string group = "What to measure";
+  command.add_option("--prompt", options.prompt, "Tokens read in one go; 0: not measured")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--gen", options.gen, "Tokens one by one, into an empty cache; 0: none")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--depth", options.depths, "Positions in the cache before --gen tokens are made")
+      ->type_name("N,N…")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--parallel", options.sequences,
+                  "Also --gen tokens for each of so many sequences at once; speed of all together")
+      ->type_name("N,N…")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->group(group);
+  command
+      .add_flag("--stream", options.stream,
+                "Memory bandwidth of plain reading, and how much of it decoding reaches; needs no "
+                "file")
+      ->group(group);
+  command
+      .add_flag("--first-token", options.first_token,
+                "Instead: a fresh process from its start to the first logits, by part")
+      ->group(group);
+  command.add_flag("--start-here", options.start_here)->group("");  // of that fresh process
 }
 
 }  // namespace
@@ -111,17 +246,12 @@ void add_bench(CLI::App& program, Selection& selection) {
   auto options = std::make_shared<BenchCommand>();
   CLI::App* command =
       program.add_subcommand("bench", "How fast this machine runs a model in one process");
-  command->add_option("file", options->file, "The model file (GGUF)")->required();
-  command->add_option("--prompt", options->prompt, "Tokens read in one go")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--gen", options->gen, "Tokens one by one after that")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--repeat", options->repeat, "Runs, of which the best counts")
+  command->add_option("file", options->file, "The model file (GGUF)");
+  add_what_to_measure(*command, *options);
+  command->add_option("--repeat", options->repeat, "Runs, of which the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--cache", options->cache, "Type of the attention cache")
+  command->add_option("--cache-type,--cache", options->cache, "Type of the attention cache")
       ->check(CLI::IsMember({"f16", "f32"}))
       ->capture_default_str();
   add_compute_options(*command, options->compute);
