@@ -29,6 +29,7 @@ struct BenchPlan {
   std::vector<int64_t> sequences;  // numbers of sequences to decode at once
   DType cache = DType::kF16;
   int threads = 1;
+  bool pin = false;
 };
 
 // One thing to measure.

@@ -22,7 +22,7 @@ struct BenchCommand {
 
   DType cache_type() const { return cache == "f32" ? DType::kF32 : DType::kF16; }
   BenchPlan plan() const {
-    return {prompt, gen, depths, sequences, cache_type(), compute.effective_threads()};
+    return {prompt, gen, depths, sequences, cache_type(), compute.effective_threads(), compute.pin};
   }
 };
 
@@ -255,6 +255,7 @@ void add_bench(CLI::App& program, Selection& selection) {
       ->check(CLI::IsMember({"f16", "f32"}))
       ->capture_default_str();
   add_compute_options(*command, options->compute);
+  add_pin_option(*command, options->compute);
   add_json_option(*command, options->json);
   command->callback([&selection, options] {
     selection.json = &options->json;

@@ -33,6 +33,7 @@ Result<server::DaemonOptions> daemon_options(const ServeCommand& command) {
   }
   options.num_blocks = command.num_blocks;
   options.threads = command.compute.effective_threads();
+  options.pin = command.compute.pin;
   options.cache_type = command.cache == "f32" ? DType::kF32 : DType::kF16;
   options.cache_tokens = command.cache_tokens;
   options.reserve_bytes = static_cast<uint64_t>(command.reserve_gb * 1e9);
@@ -163,6 +164,7 @@ void add_serve(CLI::App& program, Selection& selection) {
   command->add_flag("--stats", options->stats,
                     "Say what each session was given and took, and all of it on leaving");
   add_compute_options(*command, options->compute);
+  add_pin_option(*command, options->compute);
   add_join_options(*command, options->join, "127.0.0.1:7101");
   add_json_option(*command, options->json);
   command->callback([&selection, options] {

@@ -68,6 +68,12 @@ void add_compute_options(CLI::App& command, ComputeOptions& options) {
       ->check(CLI::Range(1, 1024));
 }
 
+void add_pin_option(CLI::App& command, ComputeOptions& options) {
+  command.add_flag("--pin", options.pin,
+                   "Tie the threads beside the first to one processor each; an error where that is "
+                   "not allowed");
+}
+
 namespace {
 
 void add_sampling_options(CLI::App& command, AnswerOptions& options) {

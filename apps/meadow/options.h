@@ -34,9 +34,12 @@ void add_join_options(CLI::App& command, JoinOptions& options, const std::string
 // Of every command that computes.
 struct ComputeOptions {
   int threads = 0;  // 0: as many as the machine has cores
+  bool pin = false;
   int effective_threads() const;
 };
 void add_compute_options(CLI::App& command, ComputeOptions& options);
+// For commands that keep computing.
+void add_pin_option(CLI::App& command, ComputeOptions& options);
 
 // Of every command that answers a prompt.
 struct AnswerOptions {

@@ -23,6 +23,9 @@ class CpuOps final : public Ops {
   explicit CpuOps(int threads);
   ~CpuOps() override;
 
+  // As ThreadPool::pin().
+  Result<void> pin_threads() { return pool_.pin(); }
+
   Result<Weight> matrix(std::string_view name, DType type, ByteView bytes, int64_t k,
                         int64_t m) override;
   Result<Weight> vector(std::string_view name, std::span<const float> values) override;

@@ -52,6 +52,7 @@ Result<std::unique_ptr<SpanExecutor>> SpanExecutor::load(std::shared_ptr<format:
   MEADOW_TRY(const model::Architecture* architecture, model::find_architecture(h.architecture));
   std::unique_ptr<SpanExecutor> executor(
       new SpanExecutor(std::move(file), options, std::move(h), *architecture));
+  if (options.pin) MEADOW_TRY_VOID(executor->ops_.pin_threads());
   MEADOW_TRY_VOID(executor->load_weights());
   return executor;
 }

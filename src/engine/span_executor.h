@@ -27,6 +27,7 @@ struct SpanOptions {
   int threads = 1;                 // the caller included
   int64_t cache_tokens = 0;        // positions per held block that sessions may reserve in all
   int64_t chunk_tokens = 256;      // positions that go through the blocks together, at most
+  bool pin = false;                // ties the other threads to a processor each
 };
 
 // Some positions of one session, as part of a batch.

@@ -153,6 +153,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   engine::SpanOptions span;
   span.cache_type = options.cache_type;
   span.threads = options.threads;
+  span.pin = options.pin;
   MEADOW_TRY_VOID(daemon->choose(options, span, cancel));
   MEADOW_TRY_VOID(daemon->hash_blocks(cancel, progress));
   // Others who choose now should see that these are taken.

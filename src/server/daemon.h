@@ -24,6 +24,7 @@ struct DaemonOptions {
   std::optional<BlockRange> blocks;   // these; else
   std::optional<int32_t> num_blocks;  // so many, those served worst; else as many as fit
   int threads = 1;                    // that compute
+  bool pin = false;                   // as engine::SpanOptions
   DType cache_type = DType::kF16;
   int64_t cache_tokens = 0;    // positions per block for all sessions together; 0: what fits
   uint64_t reserve_bytes = 0;  // of memory, left alone
