@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "kernels/stream_read.h"
 
 namespace meadow::bench {
 
@@ -83,22 +81,6 @@ int operations(Unit unit, Target target) {
   return 2 * bytes / factor;
 }
 
-template <int kAhead>
-__attribute__((target("avx2"))) uint64_t read_all(const uint8_t* p, size_t bytes) {
-  __m256i sum[4] = {};
-  for (size_t i = 0; i + 256 <= bytes; i += 256) {
-    if constexpr (kAhead > 0)
-      for (int j = 0; j < 4; j++)
-        _mm_prefetch(reinterpret_cast<const char*>(p + i + kAhead + 64 * j), _MM_HINT_T0);
-    for (int j = 0; j < 8; j++)
-      sum[j % 4] = _mm256_xor_si256(
-          sum[j % 4], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i + 32 * j)));
-  }
-  const __m256i all =
-      _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
-  return static_cast<uint64_t>(_mm256_extract_epi64(all, 0) ^ _mm256_extract_epi64(all, 3));
-}
-
 }  // namespace
 
 double peak(Unit unit, Target target, ThreadPool& pool) {
@@ -117,36 +99,15 @@ double peak(Unit unit, Target target, ThreadPool& pool) {
          static_cast<double>(threads) / best / 1e9;
 }
 #else
-namespace {
-template <int>
-uint64_t read_all(const uint8_t* p, size_t bytes) {
-  uint64_t sum[8] = {};
-  for (size_t i = 0; i + 64 <= bytes; i += 64)
-    for (int j = 0; j < 8; j++) {
-      uint64_t value;
-      __builtin_memcpy(&value, p + i + 8 * static_cast<size_t>(j), 8);
-      sum[j] ^= value;
-    }
-  return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
-}
-}  // namespace
-
 double peak(Unit, Target, ThreadPool&) { return 0; }
 #endif
 
-double stream_read(std::span<const uint8_t> memory, ThreadPool& pool) {
-  constexpr size_t kPart = 1 << 18;
+double stream(ByteView memory, ThreadPool& pool) {
   static std::atomic<uint64_t> sink{0};  // keeps the reads
   double best = 0;
-  for (const auto read : {read_all<0>, read_all<4096>}) {
-    // The last part is left out: hints may not run past the end of what is measured.
-    const size_t parts = memory.size() / kPart - 1;
-    const double taken = seconds_of([&] {
-      pool.run(parts, std::max<size_t>(1, parts / 64), [&](size_t begin, size_t end, int) {
-        sink ^= read(memory.data() + begin * kPart, (end - begin) * kPart);
-      });
-    });
-    best = std::max(best, static_cast<double>(parts * kPart) / taken / 1e9);
+  for (const size_t ahead : {size_t{0}, size_t{2048}, size_t{4096}}) {
+    const double taken = seconds_of([&] { sink ^= kernels::stream_read(memory, ahead, pool); });
+    best = std::max(best, static_cast<double>(memory.size()) / taken / 1e9);
   }
   return best;
 }

@@ -3,9 +3,9 @@
 // Thread rule: one caller; works on the pool that it is given. Owns nothing.
 #pragma once
 #include <cstdint>
-#include <span>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "base/dtype.h"
 #include "base/thread_pool.h"
 #include "kernels/target.h"
@@ -30,9 +30,9 @@ std::string_view instruction(Unit unit, kernels::Target target);
 // x86.
 double peak(Unit unit, kernels::Target target, ThreadPool& pool);
 
-// GB/s that all threads together read from `memory`, which is larger than the caches: the better of
-// plain loads and loads with a hint 4 KB ahead.    memory: at least 1 MB
-double stream_read(std::span<const uint8_t> memory, ThreadPool& pool);
+// GB/s that all threads together read from `memory`, which is larger than the caches: the best of
+// plain loads and two distances of prefetch.
+double stream(ByteView memory, ThreadPool& pool);
 
 // Seconds that `work` takes.
 template <class Work>

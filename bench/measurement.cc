@@ -79,7 +79,7 @@ Report measure(const std::vector<Case>& cases, const std::vector<int>& threads, 
   for (const Case& c : cases) c.ours(), c.order_free ? c.order_free() : 0;  // first touch
   for (int round = 0; round < rounds; round++) {
     for (int t : threads) {
-      Limits limits{stream_read(memory, *pools[t]), {}};
+      Limits limits{stream(memory, *pools[t]), {}};
       for (Unit unit : {Unit::kFloat, Unit::kNarrow, Unit::kWide})
         limits.peaks[static_cast<int>(unit)] = peak(unit, target, *pools[t]);
       seen[t].push_back(limits);
