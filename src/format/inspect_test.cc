@@ -47,15 +47,15 @@ TEST(Inspect, JsonHoldsTheSameFacts) {
 TEST(Inspect, NamesTypesThatCannotBeComputedWith) {
   GgufWriter writer = test_model({.n_blocks = 1});
   const int64_t shape[] = {256, 2};
-  writer.add_tensor("blk.0.odd.weight", 14, shape, Bytes(2 * 210));
+  writer.add_tensor("blk.0.odd.weight", 23, shape, Bytes(2 * 136));
   const auto file = open(writer);
   EXPECT_THAT(describe(*file).value(),
-              HasSubstr("Q6_K     1 tensors, 420 bytes  (not supported by this"));
+              HasSubstr("IQ4_XS   1 tensors, 272 bytes  (not supported by this"));
   const auto type = file->dtype_of(*file->find("blk.0.odd.weight"));
   ASSERT_FALSE(type);
   EXPECT_EQ(type.error().code, Code::kUnsupported);
   EXPECT_THAT(type.error().message,
-              HasSubstr("'blk.0.odd.weight' is Q6_K; this version computes with F32"));
+              HasSubstr("'blk.0.odd.weight' is IQ4_XS; this version computes with F32"));
 }
 
 TEST(Inspect, HostileTextReachesNoTerminal) {

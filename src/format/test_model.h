@@ -18,7 +18,7 @@ struct TestModelOptions {
   std::string architecture = "llama";  // "qwen2" adds biases to q, k, v; "qwen3" norms of q and k
   std::string pre = "smollm";          // tokenizer.ggml.pre
   int32_t n_blocks = 2;
-  // With a quantised type: n_embd, n_ff and n_head * head_dim are multiples of 32.
+  // n_embd, n_ff and n_head * head_dim are multiples of the type's block (32 or 256 values).
   int64_t n_embd = 64, n_head = 4, n_head_kv = 2, head_dim = 16, n_ff = 96, n_ctx = 512;
   DType type = DType::kF32;       // of matrices; norms, biases and factors are F32
   bool own_head = false;          // false: the head is the embedding matrix

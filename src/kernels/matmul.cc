@@ -4,35 +4,19 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/half.h"
 #include "kernels/dequantise.h"
 #include "kernels/table.h"
+#include "kernels/weight_block.h"
 
 namespace meadow::kernels {
 namespace {
 
-// Halves at the start of a block that scale it: d, or d and m.
-int scales_per_block(DType type) {
-  switch (type) {
-    case DType::kQ8_0:
-    case DType::kQ4_0:
-      return 1;
-    case DType::kQ4_1:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
 // First value of the row that is not finite or belongs to such a scale; -1 if there is none.
 int64_t first_bad_value(const Matrix& w, const uint8_t* row, std::vector<float>& values) {
   const DTypeInfo& t = info(w.type);
-  if (const int scales = scales_per_block(w.type)) {
+  if (t.block_values > 1) {
     for (int64_t b = 0; b < w.k / t.block_values; b++)
-      for (int s = 0; s < scales; s++) {
-        const uint8_t* p = row + b * t.block_bytes + 2 * s;
-        if ((p[1] & 0x7c) == 0x7c) return b * t.block_values;  // exponent of infinity and NaN
-      }
+      if (!finite_scales(w.type, row + b * t.block_bytes)) return b * t.block_values;
     return -1;
   }
   values.resize(static_cast<size_t>(w.k));

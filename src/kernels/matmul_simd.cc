@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
+#include "kernels/table.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_simd.cc"
@@ -35,6 +36,16 @@ void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& po
       return QuantisedProduct<Q4_0>(w, x, n, y, pool, scratch).run();
     case DType::kQ4_1:
       return QuantisedProduct<Q4_1>(w, x, n, y, pool, scratch).run();
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ2_K:
+    case DType::kQ3_K:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+    case DType::kQ6_K:
+    case DType::kIQ4_NL:
+    case DType::kMXFP4:  // no decoder: the reference, rows spread over the pool
+      return scalar_table().matmul(w, x, n, y, pool, scratch);
   }
   MEADOW_CHECK(false);
 }

@@ -23,11 +23,12 @@ struct Case {
   Values weights, activations;
 };
 
-// k any value for float types, any multiple of 32 for quantised ones; m any.
+// k any value for float types, any multiple of the block for quantised ones; m any.
 Case draw_case(Rng& rng, DType type, int index) {
   Case c;
   const int64_t unit = info(type).block_values;
-  c.k = unit * (1 + static_cast<int64_t>(rng.below(unit == 1 ? 300 : index % 9 == 0 ? 100 : 12)));
+  const int most = unit == 1 ? 300 : (index % 9 == 0 ? 3200 : 384) / static_cast<int>(unit);
+  c.k = unit * (1 + static_cast<int64_t>(rng.below(static_cast<uint64_t>(std::max(most, 3)))));
   c.m = 1 + static_cast<int64_t>(rng.below(index % 7 == 0 ? 300 : 90));
   c.n = kTokens[rng.below(std::size(kTokens))];
   c.weights = kAllValues[index % 5];
@@ -59,7 +60,7 @@ TEST_P(MatmulOfType, ABatchEqualsItsTokensAlone) {
   Rng rng(5);
   ThreadPool pool(2);
   Scratch scratch;
-  const int64_t k = 352, m = 75, n = 13;
+  const int64_t k = std::max<int64_t>(352, 3 * info(GetParam()).block_values), m = 75, n = 13;
   const auto w = weights(rng, GetParam(), k, m, Values::kOrdinary);
   const auto x = floats(rng, k * n);
   on_each_target([&] {
@@ -72,21 +73,30 @@ TEST_P(MatmulOfType, ABatchEqualsItsTokensAlone) {
   });
 }
 
-// The largest integers that the format and the activations allow must not overflow a partial sum.
-TEST(Matmul, ExtremeIntegersAreExact) {
+// The largest integers that the format and the activations allow must not overflow a partial sum,
+// nor may the sub-scales' sums: every pattern of quants meets every pattern of sub-scales.
+TEST_P(MatmulOfType, ExtremeIntegersAreExact) {
+  const DType type = GetParam();
+  const DTypeInfo& t = info(type);
+  if (t.block_values == 1) return;
   ThreadPool pool(1);
   Scratch scratch;
-  const int64_t k = 64, m = 37;
-  for (DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1})
-    for (uint8_t pattern : {0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0})
+  const int64_t k = 2 * t.block_values, m = 37;
+  const ScalePlaces places = scale_places(type);
+  for (uint8_t pattern : {0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0})
+    for (uint8_t scales : {0x00, 0xff, 0x80, 0x7f, 0x0f})
       for (float sign : {1.0f, -1.0f})
         for (int64_t n : {1, 7}) {
-          SCOPED_TRACE(fmt::format("{} {:x} {} {}", info(type).name, pattern, sign, n));
+          if (places.sub_scale_bytes == 0 && scales != 0) continue;
+          SCOPED_TRACE(fmt::format("{:x} {:x} {} {}", pattern, scales, sign, n));
           Rng rng(9);
-          auto w = weights(rng, type, k, m, Values::kOrdinary);
-          const int64_t header = type == DType::kQ4_1 ? 4 : 2, block = info(type).block_bytes;
-          for (int64_t b = 0; b < m * k / 32; b++)
-            std::fill_n(w.bytes.begin() + b * block + header, block - header, pattern);
+          Weights w{std::vector<uint8_t>(static_cast<size_t>(m * row_bytes(type, k)), pattern), {}};
+          w.matrix = {type, w.bytes.data(), k, m};
+          for (int64_t b = 0; b < 2 * m; b++) {
+            uint8_t* block = w.bytes.data() + b * t.block_bytes;
+            std::fill_n(block + std::max(places.sub_scales, 0), places.sub_scale_bytes, scales);
+            set_scales(type, block, normal(rng), normal(rng));
+          }
           const std::vector<float> x(static_cast<size_t>(k * n), 3.25f * sign);
           std::vector<float> want(static_cast<size_t>(m * n)), got(want.size());
           reference::matmul(w.matrix, x.data(), n, want.data());

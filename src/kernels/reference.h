@@ -19,7 +19,6 @@ int32_t activation_limit(DType type);
 // 32 consecutive activations of one token: x[i] is about q[i] · d.
 struct ActivationBlock {
   int16_t q[32];
-  int32_t sum;  // of q
   float d;
 };
 // x: f32 [32]

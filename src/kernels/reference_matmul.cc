@@ -3,58 +3,32 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/half.h"
 #include "kernels/dequantise.h"
 #include "kernels/math.h"
 #include "kernels/reference.h"
+#include "kernels/weight_block.h"
 
 namespace meadow::kernels::reference {
 namespace {
 
-// value(i) = q[i] · d + m
-struct WeightBlock {
-  int16_t q[32];
-  float d, m;
-};
-
-float read_f16(const uint8_t* p) { return half_to_float(static_cast<uint16_t>(p[0] | p[1] << 8)); }
-
-WeightBlock decode(DType type, const uint8_t* block) {
-  WeightBlock w{};
-  w.d = read_f16(block);
-  switch (type) {
-    case DType::kQ8_0:
-      for (int i = 0; i < 32; i++) w.q[i] = static_cast<int8_t>(block[2 + i]);
-      break;
-    case DType::kQ4_0:
-    case DType::kQ4_1: {
-      const bool has_minimum = type == DType::kQ4_1;
-      const uint8_t* nibbles = block + (has_minimum ? 4 : 2);
-      const int offset = has_minimum ? 0 : 8;
-      if (has_minimum) w.m = read_f16(block + 2);
-      for (int i = 0; i < 16; i++) {
-        w.q[i] = static_cast<int16_t>((nibbles[i] & 15) - offset);
-        w.q[i + 16] = static_cast<int16_t>((nibbles[i] >> 4) - offset);
-      }
-      break;
-    }
-    default:
-      MEADOW_CHECK(false);
-  }
-  return w;
-}
-
+// s and t are exact integers. |s| is at most 516,128 (IQ4_NL: 32 · 127 · 127), 520,192 (Q3_K),
+// 16,646,144 (Q6_K: 32 · 128 · 32 · 127) and less for the other types that meet 8-bit activations:
+// below 2^24, so its conversion is exact too. Q8_0 reaches 134,213,632; there it rounds once.
+// |t| is at most 60,960 (Q2_K: 32 · 15 · 127), exact; its product with a.d rounds.
 float add_block(DType type, const WeightBlock& w, const ActivationBlock& a, float acc) {
-  int32_t s = 0;
-  for (int i = 0; i < 32; i++) s += w.q[i] * a.q[i];
+  int32_t s = 0, t = 0;
+  for (int i = 0; i < 32; i++) {
+    s += w.scale[i / 16] * w.q[i] * a.q[i];
+    t += w.minimum[i / 16] * a.q[i];
+  }
   acc = std::fma(static_cast<float>(s), w.d * a.d, acc);
-  if (type == DType::kQ4_1) acc = std::fma(w.m, static_cast<float>(a.sum) * a.d, acc);
+  if (has_minimum(type)) acc = std::fma(w.m, static_cast<float>(t) * a.d, acc);
   return acc;
 }
 
 void quantised_rows(const Matrix& w, const float* x, int64_t n, float* y, int64_t first_row,
                     int64_t last_row) {
-  const int64_t blocks = w.k / 32, block_bytes = info(w.type).block_bytes;
+  const int64_t blocks = w.k / 32;
   const int32_t limit = activation_limit(w.type);
   std::vector<ActivationBlock> activations(static_cast<size_t>(blocks * n));
   for (int64_t i = 0; i < blocks * n; i++)
@@ -63,7 +37,7 @@ void quantised_rows(const Matrix& w, const float* x, int64_t n, float* y, int64_
   for (int64_t r = first_row; r < last_row; r++) {
     const uint8_t* bytes = w.data + r * row_bytes(w.type, w.k);
     for (int64_t b = 0; b < blocks; b++)
-      row[static_cast<size_t>(b)] = decode(w.type, bytes + b * block_bytes);
+      row[static_cast<size_t>(b)] = weight_block(w.type, bytes, b);
     for (int64_t t = 0; t < n; t++) {
       float acc = 0;
       for (int64_t b = 0; b < blocks; b++)
@@ -101,7 +75,6 @@ ActivationBlock quantise_activations(const float* x, int32_t limit) {
   for (int i = 0; i < 32; i++) {
     const float q = std::nearbyint(std::clamp(x[i] / a.d, -top, top));
     a.q[i] = static_cast<int16_t>(q);
-    a.sum += a.q[i];
   }
   return a;
 }

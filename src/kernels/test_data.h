@@ -1,6 +1,7 @@
 // Random weights, activations and pages for the tests of this folder.
 // Thread rule: functions of their Rng; one thread.
 #pragma once
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -10,11 +11,15 @@
 #include "base/rng.h"
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
+#include "kernels/weight_block.h"
 
 namespace meadow::kernels::test {
 
-inline constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16,
-                                      DType::kQ8_0, DType::kQ4_0, DType::kQ4_1};
+inline constexpr auto kAllTypes = [] {
+  std::array<DType, std::size(kDTypes)> types{};
+  for (size_t i = 0; i < types.size(); i++) types[i] = kDTypes[i].type;
+  return types;
+}();
 
 // How the numbers of a test are spread.
 enum class Values { kOrdinary, kZeros, kTiny, kHuge, kMixed };
@@ -56,6 +61,25 @@ struct Weights {
   Matrix matrix;
 };
 
+// The exponent of a power of two as MXFP4 stores it, 128 more; any that `values` may give.
+inline uint8_t exponent_byte(float x) {
+  return static_cast<uint8_t>(std::clamp(x == 0 ? 0 : std::ilogb(x) + 128, 0, 200));
+}
+
+// Writes the half `d` (and `m`, if the type has a minimum) over a stored block's scales.
+inline void set_scales(DType type, uint8_t* block, float d, float m) {
+  const auto half = [](float x) {
+    return float_to_half(std::fabs(x) < 60000 ? x : std::copysign(60000.0f, x));
+  };
+  const ScalePlaces at = scale_places(type);
+  const uint16_t d_bits = half(d), m_bits = half(m);
+  if (type == DType::kMXFP4)
+    block[at.d] = exponent_byte(d);
+  else
+    std::memcpy(block + at.d, &d_bits, 2);
+  if (at.m >= 0) std::memcpy(block + at.m, &m_bits, 2);
+}
+
 // Bytes of any pattern with finite scales and values.
 inline Weights weights(Rng& rng, DType type, int64_t k, int64_t m, Values values) {
   Weights w;
@@ -67,11 +91,14 @@ inline Weights weights(Rng& rng, DType type, int64_t k, int64_t m, Values values
     const float x = draw(rng, values);
     const auto bits = std::bit_cast<uint32_t>(x);
     const uint16_t half = float_to_half(std::fabs(x) < 60000 ? x : std::copysign(60000.0f, x));
-    const uint16_t low = float_to_half(draw(rng, Values::kOrdinary) * 0.125f);
-    if (type == DType::kF32) std::memcpy(p, &bits, 4);
-    if (type == DType::kBF16) p[0] = bits >> 16 & 255, p[1] = bits >> 24 & 255;
-    if (type != DType::kF32 && type != DType::kBF16) std::memcpy(p, &half, 2);
-    if (type == DType::kQ4_1) std::memcpy(p + 2, &low, 2);
+    if (type == DType::kF32)
+      std::memcpy(p, &bits, 4);
+    else if (type == DType::kBF16)
+      p[0] = bits >> 16 & 255, p[1] = bits >> 24 & 255;
+    else if (type == DType::kF16)
+      std::memcpy(p, &half, 2);
+    else
+      set_scales(type, p, x, draw(rng, Values::kOrdinary) * 0.125f);
   }
   w.matrix = {type, w.bytes.data(), k, m};
   return w;

@@ -8,19 +8,29 @@ import pathlib
 import sys
 
 import numpy as np
+from gguf import GGML_QUANT_SIZES
 from gguf import GGMLQuantizationType as Type
 from gguf.quants import dequantize
 
 SCALES = [0x3C00, 0x0001, 0x03FF, 0x0400, 0x7BFF, 0xFBFF, 0x0000, 0x8000, 0xA3B1, 0x1234]
 
 
-def quantised(rng, type_, block_bytes, halves):
-    blocks = rng.integers(0, 256, (len(SCALES), block_bytes), dtype=np.uint8)
-    for i, scale in enumerate(SCALES):
-        for h in range(halves):
-            value = SCALES[(i + 3 * h) % len(SCALES)] if h else scale
-            blocks[i, 2 * h : 2 * h + 2] = np.frombuffer(np.uint16(value).tobytes(), np.uint8)
-    return type_, blocks.reshape(1, -1)
+def quantised(rng, type_, *places, blocks=len(SCALES)):
+    """Blocks of random bytes whose halves at `places` are extreme scales, each with others."""
+    out = rng.integers(0, 256, (blocks, GGML_QUANT_SIZES[type_][1]), dtype=np.uint8)
+    for i in range(blocks):
+        for h, place in enumerate(places):
+            value = SCALES[(i + 3 * h) % len(SCALES)]
+            out[i, place : place + 2] = np.frombuffer(np.uint16(value).tobytes(), np.uint8)
+    return type_, out.reshape(1, -1)
+
+
+def mxfp4(rng):
+    """All kinds of exponent: subnormal scales, ordinary ones, and values that overflow."""
+    type_, out = quantised(rng, Type.MXFP4)
+    exponents = [0, 1, 2, 3, 100, 127, 128, 129, 252, 254]
+    out.reshape(len(exponents), -1)[:, 0] = exponents
+    return type_, out
 
 
 def halves(rng, type_, exponent_mask):
@@ -38,9 +48,18 @@ def main():
         (Type.F32, rng.standard_normal(40).astype(np.float32).view(np.uint8).reshape(1, -1)),
         halves(rng, Type.F16, 0x7C00),
         halves(rng, Type.BF16, 0x7F80),
-        quantised(rng, Type.Q8_0, 34, 1),
-        quantised(rng, Type.Q4_0, 18, 1),
-        quantised(rng, Type.Q4_1, 20, 2),
+        quantised(rng, Type.Q8_0, 0),
+        quantised(rng, Type.Q4_0, 0),
+        quantised(rng, Type.Q4_1, 0, 2),
+        quantised(rng, Type.Q5_0, 0),
+        quantised(rng, Type.Q5_1, 0, 2),
+        quantised(rng, Type.Q2_K, 80, 82, blocks=6),
+        quantised(rng, Type.Q3_K, 108, blocks=6),
+        quantised(rng, Type.Q4_K, 0, 2, blocks=6),
+        quantised(rng, Type.Q5_K, 0, 2, blocks=6),
+        quantised(rng, Type.Q6_K, 208, blocks=6),
+        quantised(rng, Type.IQ4_NL, 0),
+        mxfp4(rng),
     ]
     with out.open("w") as f:
         for type_, data in rows:

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/half.h"
 #include "base/rng.h"
+#include "format/ggml_types.h"
 #include "format/gguf_writer.h"
+#include "format/quantise.h"
 
 namespace meadow::model::testing {
 namespace {
@@ -22,53 +23,17 @@ float normal(Rng& rng) {
   return static_cast<float>(sum - 6);
 }
 
-void put_half(Bytes& out, float value) {
-  const uint16_t h = float_to_half(value);
-  out.push_back(static_cast<uint8_t>(h));
-  out.push_back(static_cast<uint8_t>(h >> 8));
-}
-
 void put_float(Bytes& out, float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<uint8_t>(bits >> shift));
 }
 
-// A block of 32 random values of about the given size.
-void put_block(Bytes& out, DType type, float size, Rng& rng) {
-  const float spread = size * static_cast<float>(0.5 + rng.uniform());
-  const bool four_bits = type != DType::kQ8_0;
-  put_half(out, four_bits ? spread / 4.6f : spread / 74.0f);
-  if (type == DType::kQ4_1) put_half(out, -spread * 1.63f);
-  Bytes quants(four_bits ? 16 : 32);
-  rng.fill(quants);
-  out.insert(out.end(), quants.begin(), quants.end());
-}
-
+// Of variance 1 / k.
 Bytes matrix_bytes(DType type, int64_t k, int64_t m, Rng& rng) {
-  MEADOW_CHECK(k % info(type).block_values == 0);
-  Bytes out;
-  out.reserve(static_cast<size_t>(row_bytes(type, k) * m));
+  std::vector<float> values(static_cast<size_t>(k * m));
   const float size = 1.0f / std::sqrt(static_cast<float>(k));
-  for (int64_t i = 0; i < k * m / info(type).block_values; i++) {
-    const float value = size * normal(rng);
-    switch (type) {
-      case DType::kF32:
-        put_float(out, value);
-        break;
-      case DType::kF16:
-        put_half(out, value);
-        break;
-      case DType::kBF16: {
-        const auto bits = std::bit_cast<uint32_t>(value);
-        out.push_back(static_cast<uint8_t>(bits >> 16));
-        out.push_back(static_cast<uint8_t>(bits >> 24));
-        break;
-      }
-      default:
-        put_block(out, type, size, rng);
-    }
-  }
-  return out;
+  for (float& v : values) v = size * normal(rng);
+  return format::quantise(type, values);
 }
 
 Bytes vector_bytes(int64_t n, float center, float spread, Rng& rng) {
@@ -110,12 +75,14 @@ class Builder {
     out_.push_back({name, {n}, info(DType::kF32).ggml_type, vector_bytes(n, center, spread, rng_)});
   }
   void spoil(Tensor& t) const {
-    constexpr uint32_t kQ5_0 = 6;  // blocks of 32 values in 22 bytes
-    if (t.name == m_.as_q5_0) {
-      t.ggml_type = kQ5_0;
-      t.bytes.assign(static_cast<size_t>(t.shape[0] / 32 * 22 * t.shape[1]), 0);
+    if (t.name == m_.as_i8) {
+      t.ggml_type = 24;
+      t.bytes.assign(static_cast<size_t>(t.shape[0] * t.shape[1]), 0);
     }
-    if (t.name == m_.corrupt) std::fill_n(t.bytes.begin(), 4, 0xff);
+    if (t.name == m_.corrupt) {
+      const int64_t block = format::ggml_type(t.ggml_type)->block_bytes;
+      std::fill_n(t.bytes.begin(), std::max<int64_t>(block, 4), 0xff);
+    }
   }
   void set_first(const std::string& name, float value) {
     Bytes bytes;

@@ -17,7 +17,8 @@ namespace meadow::model::testing {
 
 struct TestModel {
   std::string architecture = "llama";  // llama, qwen2 or qwen3
-  DType type = DType::kQ4_1;           // of matrices; norms and biases are F32
+  // Of matrices; norms and biases are F32. Its block divides n_embd, n_ff and head_dim · n_head.
+  DType type = DType::kQ4_1;
   int32_t n_blocks = 4;
   int64_t n_embd = 64, n_ff = 96;
   int64_t n_head = 4, n_head_kv = 2, head_dim = 32;
@@ -35,8 +36,8 @@ struct TestModel {
   std::map<std::string, std::string> texts;  // string keys
   std::set<std::string> without;             // keys and tensors left out
   std::string extra_tensor;                  // an F32 vector of n_embd more
-  std::string as_q5_0;                       // this matrix in a type that is not supported
-  std::string corrupt;                       // this tensor begins with bytes 0xff
+  std::string as_i8;                         // this matrix in a type that is not supported
+  std::string corrupt;                       // this tensor's first block is bytes 0xff
 };
 
 Bytes make_gguf(const TestModel& model);
