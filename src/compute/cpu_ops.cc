@@ -152,6 +152,17 @@ void CpuOps::matmul(Weight w, Tensor x, Tensor y) {
   kernels::matmul(at(w), at(x), x.n, at(y), pool_, scratch_);
 }
 
+void CpuOps::matmul_group(std::span<const Weight> weights, Tensor x, std::span<const Tensor> out) {
+  MEADOW_CHECK(weights.size() == out.size());
+  products_.clear();
+  for (size_t i = 0; i < weights.size(); i++) {
+    MEADOW_CHECK(weights[i].k == x.d && weights[i].m == out[i].d && x.n == out[i].n &&
+                 x.id != out[i].id);
+    products_.push_back({at(weights[i]), at(out[i])});
+  }
+  kernels::matmul(products_, at(x), x.n, pool_, scratch_);
+}
+
 void CpuOps::add_bias(Tensor x, Weight bias) {
   MEADOW_CHECK(bias.k == x.d);
   kernels::add_rows(at(x), values(bias), x.d, x.n);

@@ -39,6 +39,8 @@ class CpuOps final : public Ops {
   Result<void> check(size_t index) override;
   void get_rows(Weight table, std::span<const int32_t> ids, Tensor out) override;
   void matmul(Weight w, Tensor x, Tensor y) override;
+  void matmul_group(std::span<const Weight> weights, Tensor x,
+                    std::span<const Tensor> out) override;
   void add_bias(Tensor x, Weight bias) override;
   void add(Tensor a, Tensor b, Tensor out) override;
   void rms_norm(Tensor x, Weight weight, float epsilon, Tensor y) override;
@@ -73,6 +75,7 @@ class CpuOps final : public Ops {
   std::vector<int64_t> positions_;
   std::vector<uint8_t*> pages_;
   std::vector<kernels::AttentionPart> attention_parts_;
+  std::vector<kernels::Product> products_;
 };
 
 }  // namespace meadow::compute

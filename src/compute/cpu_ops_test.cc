@@ -83,6 +83,21 @@ TEST(CpuOps, OperationsAreThoseOfTheReference) {
   EXPECT_EQ(read(ops, y), expected);
 }
 
+TEST(CpuOps, AGroupIsItsProductsOneByOne) {
+  CpuOps ops(2);
+  const auto one = random_values(16 * 5, 1), two = random_values(16 * 37, 2);
+  const Weight weights[] = {*ops.matrix("a", DType::kF32, bytes_of(one), 16, 5),
+                            *ops.matrix("b", DType::kF32, bytes_of(two), 16, 37)};
+  const Tensor x = put(ops, 16, 3, random_values(48, 3));
+  const Tensor together[] = {ops.make(5, 3), ops.make(37, 3)};
+  ops.matmul_group(weights, x, together);
+  for (size_t i = 0; i < 2; i++) {
+    const Tensor alone = ops.make(weights[i].m, 3);
+    ops.matmul(weights[i], x, alone);
+    EXPECT_EQ(read(ops, together[i]), read(ops, alone));
+  }
+}
+
 TEST(CpuOps, NormOfHeads) {
   CpuOps ops(1);
   const auto values = random_values(3 * 8 * 2, 1), norm = random_values(8, 2);

@@ -73,6 +73,9 @@ class Ops {
   virtual void get_rows(Weight table, std::span<const int32_t> ids, Tensor out) = 0;
   // y = W x: x [k, n], y [m, n].
   virtual void matmul(Weight w, Tensor x, Tensor y) = 0;
+  // The same for several matrices at once: out[i] = weights[i] x.
+  virtual void matmul_group(std::span<const Weight> weights, Tensor x,
+                            std::span<const Tensor> out) = 0;
   // x[:, t] += bias.
   virtual void add_bias(Tensor x, Weight bias) = 0;
   // out = a + b, element by element; out may be a.

@@ -35,6 +35,11 @@ void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& po
   active_table().matmul(w, x, n, y, pool, scratch);
 }
 
+void matmul(std::span<const Product> products, const float* x, int64_t n, ThreadPool& pool,
+            Scratch& scratch) {
+  for (const Product& p : products) matmul(p.w, x, n, p.y, pool, scratch);
+}
+
 Result<void> check_weights(const Matrix& w) {
   std::vector<float> values;
   for (int64_t r = 0; r < w.m; r++) {

@@ -3,6 +3,7 @@
 // time. Owns nothing; weights are read where they lie.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "base/dtype.h"
 #include "base/result.h"
@@ -26,6 +27,17 @@ struct Matrix {
 //   x: f32 [k, n], finite      y: f32 [m, n], overwritten; must not overlap x
 // n = 0 and m = 0 do nothing.
 void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
+            Scratch& scratch);
+
+// One of several products of the same activations.
+struct Product {
+  Matrix w;
+  float* y;  // f32 [w.m, n], overwritten
+};
+
+// Every y = W x, all matrices with the k of x; the bits of one matmul() for each. What can be
+// shared (rounding x, waking the pool) is done once.
+void matmul(std::span<const Product> products, const float* x, int64_t n, ThreadPool& pool,
             Scratch& scratch);
 
 // kCorrupt if a scale or minimum of a quantised type, or a value of a float type, is not finite;

@@ -99,9 +99,9 @@ Result<void> load_qkv_biases(Loader& loader, const Hyperparameters& h, Biases bi
 void project_qkv(compute::Ops& ops, const Hyperparameters& h, const BlockWeights& w,
                  const BlockCall& call, Workspace& work) {
   ops.rms_norm(call.hidden, w.attn_norm, h.norm_epsilon, work.normed);
-  ops.matmul(w.q, work.normed, work.q);
-  ops.matmul(w.k, work.normed, work.k);
-  ops.matmul(w.v, work.normed, work.v);
+  const compute::Weight weights[] = {w.q, w.k, w.v};
+  const compute::Tensor out[] = {work.q, work.k, work.v};
+  ops.matmul_group(weights, work.normed, out);
   if (w.q_bias.present()) ops.add_bias(work.q, w.q_bias);
   if (w.k_bias.present()) ops.add_bias(work.k, w.k_bias);
   if (w.v_bias.present()) ops.add_bias(work.v, w.v_bias);
@@ -128,8 +128,9 @@ void attend(compute::Ops& ops, const Hyperparameters& h, const BlockWeights& w,
 void gated_feed_forward(compute::Ops& ops, const Hyperparameters& h, const BlockWeights& w,
                         const BlockCall& call, Workspace& work) {
   ops.rms_norm(call.hidden, w.ffn_norm, h.norm_epsilon, work.normed);
-  ops.matmul(w.ffn_gate, work.normed, work.gate);
-  ops.matmul(w.ffn_up, work.normed, work.up);
+  const compute::Weight weights[] = {w.ffn_gate, w.ffn_up};
+  const compute::Tensor out[] = {work.gate, work.up};
+  ops.matmul_group(weights, work.normed, out);
   ops.silu_mul(work.gate, work.up, work.gate);
   ops.matmul(w.ffn_down, work.gate, work.branch);
   ops.add(call.hidden, work.branch, call.hidden);
