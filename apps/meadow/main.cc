@@ -72,6 +72,7 @@ int run(int argc, char** argv) {
   add_status(program, selection);
   add_inspect(program, selection);
   add_bench(program, selection);
+  add_perplexity(program, selection);
   add_demo(program, selection);
   add_version(program, selection);
   program.footer(kFooter);

@@ -245,6 +245,22 @@ TEST(LocalAnswer, StopStringAndMaxTokens) {
   EXPECT_TRUE(whole.text.starts_with(three.text));
 }
 
+TEST(LocalAnswer, PerplexityOfATextDoesNotDependOnThreads) {
+  const auto perplexity = [](const char* threads) {
+    return run({"perplexity", model(), "--text", MEADOW_SOURCE_DIR "/docs/glossary.md", "--context",
+                "64", "--windows", "2", "--threads", threads, "--json"})
+        .json();
+  };
+  const Json one = perplexity("1");
+  ASSERT_TRUE(one.is_object());
+  EXPECT_EQ(one["windows"], 2);
+  EXPECT_EQ(one["tokens_scored"], 62);
+  EXPECT_GT(one["perplexity"].get<double>(), 1);
+  EXPECT_LT(one["perplexity"].get<double>(), 1000);  // a model that knows nothing: the vocabulary
+  EXPECT_GT(one["standard_error"].get<double>(), 0);
+  EXPECT_EQ(perplexity("3")["perplexity"], one["perplexity"]);
+}
+
 TEST(LocalAnswer, BenchInspectAndVersionTellScripts) {
   const Json bench = run({"bench", model(), "--prompt", "32", "--gen", "4", "--json"}).json();
   ASSERT_TRUE(bench.is_object());

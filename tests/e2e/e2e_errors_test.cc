@@ -142,6 +142,15 @@ TEST(Prompt, LongerThanTheContextIsRefusedBeforeAnyWork) {
   expect_error(run(generate({"--local", "--context", "9999999", "--prompt", "x"})), 2, "9999999");
 }
 
+TEST(Perplexity, TextThatCannotBeScored) {
+  TemporaryFolder folder;
+  const std::string text = folder.file("short.txt");
+  std::ofstream(text) << "Three words only.";
+  expect_error(run({"perplexity", model(), "--text", text}), 2, "one window takes 512");
+  expect_error(run({"perplexity", model(), "--text", text, "--context", "999999"}), 2, "999999");
+  expect_error(run({"perplexity", model(), "--text", "/no/such/text"}), 3, "/no/such/text");
+}
+
 TEST(File, MissingTruncatedAndGarbage) {
   TemporaryFolder folder;
   expect_error(run({"inspect", "/no/such/model.gguf"}), 3, "/no/such/model.gguf");
