@@ -8,7 +8,7 @@ help:
 	@echo 'make          set up this machine and build build/meadow'
 	@echo 'make demo     … then run a swarm on this machine, kill a server in mid-answer, and go on'
 	@echo '              PROMPT="…" and MODEL=file.gguf override what is asked of which model'
-	@echo 'make test     … then run every test (unit, sim, golden, e2e)'
+	@echo 'make test     … then run every test (unit, sim, golden, neon, e2e)'
 	@echo 'make check    format and layer check'
 	@echo 'make format   reformat the sources'
 	@echo 'make clean    remove build/ (the downloaded model in models/ stays)'
