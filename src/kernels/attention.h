@@ -20,9 +20,13 @@ inline constexpr int64_t kPagePositions = 64;
 // Positions whose partial result is one unit of the merge.
 inline constexpr int64_t kPartialPositions = 1024;
 
+constexpr bool is_cache_type(DType type) {
+  return type == DType::kF16 || type == DType::kF32 || type == DType::kQ8_0;
+}
+
 // The layout inside a page is private to this folder.
 struct PageShape {
-  DType type;  // kF16 or kF32
+  DType type;  // a cache type
   int64_t head_dim, n_head_kv;
 
   // Bytes of one page, keys and values together; pages are 64-byte aligned.
@@ -32,7 +36,8 @@ struct PageShape {
 // Writes positions [first_position, first_position + n), rounded to the page's type.
 //   k, v: f32 [head_dim, n_head_kv, n]
 //   pages: one pointer per page from position 0 on; those before first_position are not touched
-// kInvalidArgument if a value is not finite once rounded (f16 ends at 65504); pages then hold some
+// kInvalidArgument if a value is not finite once rounded (f16 ends at 65504, Q8_0 at 127 times
+// that); pages then hold some
 // of the positions, and the caller still counts none of them.
 Result<void> store_kv(const PageShape& shape, std::span<uint8_t* const> pages,
                       int64_t first_position, int64_t n, const float* k, const float* v);

@@ -42,7 +42,24 @@ HWY_INLINE VF exp_lanes(VF x) {
   const VF infinity = hn::Set(df, std::numeric_limits<float>::infinity());
   return hn::IfThenElse(hn::Gt(x, highest), infinity, out);
 }
-HWY_INLINE float exp_one(float x) { return hn::GetLane(exp_lanes(hn::Set(df, x))); }
+
+// The same for x <= 0 or NaN, which stays NaN: less to do, as neither overflow nor a power of two
+// that is no float can occur. x · log2 e is rounded to an integer by adding 1.5 · 2^23, whose last
+// bits then hold that integer.
+HWY_INLINE VF exp_of_negative(VF x) {
+  using C = ExpConstants;
+  const VF magic = hn::Set(df, 0x1.8p+23f);
+  const VF shifted = hn::Add(hn::Mul(x, hn::Set(df, C::kLog2E)), magic);
+  const VF n = hn::Sub(shifted, magic);
+  VF r = hn::MulAdd(n, hn::Set(df, -C::kLn2High), x);
+  r = hn::MulAdd(n, hn::Set(df, -C::kLn2Low), r);
+  VF p = hn::Set(df, C::kP[0]);
+  for (int i = 1; i < 6; i++) p = hn::MulAdd(p, r, hn::Set(df, C::kP[i]));
+  const VF e = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), hn::Set(df, 1.0f));
+  const V32 power = hn::ShiftLeft<23>(hn::BitCast(d32, shifted));
+  const VF out = hn::Mul(e, hn::BitCast(df, hn::Add(power, hn::Set(d32, 127 << 23))));
+  return hn::IfThenElse(hn::Lt(x, hn::Set(df, C::kLowest)), hn::Zero(df), out);
+}
 
 HWY_INLINE VF silu_lanes(VF x) {
   return hn::Div(x, hn::Add(hn::Set(df, 1.0f), exp_lanes(hn::Neg(x))));

@@ -21,15 +21,24 @@ struct Partial {
   std::vector<float> out;
 };
 
-float load(const PageLayout& layout, const uint8_t* page, int64_t element) {
-  if (layout.element_bytes == 2) {
-    uint16_t half;
-    std::memcpy(&half, page + 2 * element, 2);
-    return half_to_float(half);
+// The value at `at`, whose scale, if it has one, is at `scale_at`; both in bytes.
+float load(const PageLayout& layout, const uint8_t* page, int64_t at, int64_t scale_at) {
+  if (layout.element_bytes == 4) {
+    float value;
+    std::memcpy(&value, page + at, 4);
+    return value;
   }
-  float value;
-  std::memcpy(&value, page + 4 * element, 4);
-  return value;
+  uint16_t half;
+  std::memcpy(&half, page + (layout.quantised ? scale_at : at), 2);
+  if (!layout.quantised) return half_to_float(half);
+  return static_cast<float>(static_cast<int8_t>(page[at])) * half_to_float(half);
+}
+float load_key(const PageLayout& layout, const uint8_t* page, int64_t head, int64_t i, int64_t s) {
+  return load(layout, page, layout.key(head, i, s), layout.key_scale(head, i / kCacheBlock, s));
+}
+float load_value(const PageLayout& layout, const uint8_t* page, int64_t head, int64_t i,
+                 int64_t s) {
+  return load(layout, page, layout.value(head, i, s), layout.value_scale(head, i / kCacheBlock, s));
 }
 
 // Adds the first `count` positions of a page, at least one.
@@ -40,7 +49,7 @@ void add_group(const PageLayout& layout, const uint8_t* page, int64_t count, con
   float max = kMinusInfinity;
   for (int64_t s = 0; s < count; s++) {
     for (int64_t i = 0; i < layout.head_dim; i++)
-      key[static_cast<size_t>(i)] = load(layout, page, layout.key(head, i, s));
+      key[static_cast<size_t>(i)] = load_key(layout, page, head, i, s);
     score[s] = dot(q, key.data(), layout.head_dim) * scale;
     max = std::max(max, score[s]);
   }
@@ -55,7 +64,7 @@ void add_group(const PageLayout& layout, const uint8_t* page, int64_t count, con
   for (int64_t i = 0; i < layout.head_dim; i++) {
     float o = partial.out[static_cast<size_t>(i)] * rescale;
     for (int64_t s = 0; s < count; s++)
-      o = std::fma(weight[s], load(layout, page, layout.value(head, i, s)), o);
+      o = std::fma(weight[s], load_value(layout, page, head, i, s), o);
     partial.out[static_cast<size_t>(i)] = o;
   }
 }
