@@ -65,7 +65,8 @@ HWY_INLINE hn::Vec<D4> merge_four(const Chains& a, const Chains& b, const Chains
   return hn::Add(hn::Add(s0, s2), hn::Add(s1, s3));
 }
 
-// Eight stored values as f32, exactly. load(p) reads 8 · kBytes bytes at any alignment.
+// Eight stored values as f32, exactly. load(p) reads 8 · kBytes bytes at any alignment;
+// load_twice(p) puts them into both halves of 512 bits.
 struct DecodeF32 {
   static constexpr int64_t kBytes = 4;
   static HWY_INLINE Chains load(const uint8_t* p) {
@@ -75,6 +76,12 @@ struct DecodeF32 {
       c.v[i] = hn::BitCast(d_chain, hn::LoadU(bytes, p + i * kChainLanes * 4));
     return c;
   }
+#if HWY_MAX_BYTES == 64
+  // Highway has no load that repeats 256 bits, and a combination costs a shuffle each time.
+  static HWY_INLINE hn::Vec<hn::ScalableTag<float>> load_twice(const uint8_t* p) {
+    return {_mm512_broadcast_f32x8(load(p).v[0].raw)};
+  }
+#endif
 };
 struct DecodeF16 {
   static constexpr int64_t kBytes = 2;
@@ -86,6 +93,14 @@ struct DecodeF16 {
       c.v[i] = hn::PromoteTo(d_chain, hn::BitCast(half, hn::LoadU(bytes, p + i * kChainLanes * 2)));
     return c;
   }
+#if HWY_MAX_BYTES == 64
+  static HWY_INLINE hn::Vec<hn::ScalableTag<float>> load_twice(const uint8_t* p) {
+    const hn::ScalableTag<float> d;
+    const hn::Rebind<hwy::float16_t, decltype(d)> half;
+    const hn::Repartition<uint8_t, decltype(half)> bytes;
+    return hn::PromoteTo(d, hn::BitCast(half, hn::LoadDup128(bytes, p)));
+  }
+#endif
 };
 struct DecodeBF16 {
   static constexpr int64_t kBytes = 2;
@@ -100,6 +115,22 @@ struct DecodeBF16 {
     }
     return c;
   }
+#if HWY_MAX_BYTES == 64
+  static HWY_INLINE hn::Vec<hn::ScalableTag<float>> load_twice(const uint8_t* p) {
+    const hn::ScalableTag<float> d;
+    const hn::Repartition<uint8_t, decltype(d)> bytes;
+    // Each value becomes the high half of a dword.
+    alignas(64) static constexpr uint8_t kSpread[64] = {
+#define MEADOW_SPREAD(i) 0x80, 0x80, (i), (i) + 1
+        MEADOW_SPREAD(0), MEADOW_SPREAD(2),  MEADOW_SPREAD(4),  MEADOW_SPREAD(6),
+        MEADOW_SPREAD(8), MEADOW_SPREAD(10), MEADOW_SPREAD(12), MEADOW_SPREAD(14),
+        MEADOW_SPREAD(0), MEADOW_SPREAD(2),  MEADOW_SPREAD(4),  MEADOW_SPREAD(6),
+        MEADOW_SPREAD(8), MEADOW_SPREAD(10), MEADOW_SPREAD(12), MEADOW_SPREAD(14)};
+#undef MEADOW_SPREAD
+    return hn::BitCast(d,
+                       hn::TableLookupBytesOr0(hn::LoadDup128(bytes, p), hn::Load(bytes, kSpread)));
+  }
+#endif
 };
 
 }  // namespace meadow::kernels::HWY_NAMESPACE

@@ -1,7 +1,8 @@
 // Float weights times f32 activations by the float rule. Per-target header.
 //
-// The 8 chains (k mod 8) are lanes, so weights are used as they lie, without packing, whatever the
-// number of tokens. A tile is 4 rows x T tokens.
+// Weights are used as they lie. Few tokens: four rows at a time stream past, whole. Many tokens:
+// groups of rows are taken piece by piece, so that a tile's share of the activations stays in the
+// L1 cache while the group passes; the chains wait in memory between the pieces.
 #if defined(MEADOW_KERNELS_FLOAT_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEADOW_KERNELS_FLOAT_MATMUL_INL_H_
 #undef MEADOW_KERNELS_FLOAT_MATMUL_INL_H_
@@ -11,149 +12,191 @@
 
 #include <algorithm>
 
-#include "kernels/chains-inl.h"
 #include "kernels/float_environment.h"
+#include "kernels/float_tiles-inl.h"
 #include "kernels/matmul.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
-constexpr int kFloatRows = 4, kFloatTokens = 3;
-constexpr int64_t kFloatGroup = 64;           // most rows that a thread takes at a time
-constexpr int64_t kFloatGroupValues = 65536;  // f32 values of such a group stay in the L2 cache
+constexpr int64_t kFloatGroup = 64;  // rows that a thread takes at a time
+constexpr int64_t kPieceFloats =
+    8192;  // activations of a piece of a tile: they stay in the L1 cache
+constexpr int64_t kTokensAtOnce = 256;  // whose chains wait, for one group, in the L2 cache
 
-// y[t · ldy + r] for 4 rows and T tokens.
-//   rows: stored values [k] each    x: f32 [k, T]    tail: the last k % 8 of each token, padded to
-//   8
-template <class Decoder, int T>
-HWY_NOINLINE void float_tile(const uint8_t* const rows[kFloatRows], const float* x, int64_t k,
-                             const float* tail, float* y, int64_t ldy) {
-  Chains acc[kFloatRows][T];
-  for (auto& row : acc)
-    for (Chains& c : row) c = zero_chains();
-  const int64_t whole = k / 8 * 8;
-  for (int64_t i = 0; i < whole; i += 8) {
-    Chains a[T];
-    MEADOW_UNROLL for (int t = 0; t < T; t++) a[t] = load_chains(x + t * k + i);
-    MEADOW_UNROLL for (int r = 0; r < kFloatRows; r++) {
-      const Chains w = Decoder::load(rows[r] + i * Decoder::kBytes);
-      MEADOW_UNROLL for (int t = 0; t < T; t++) add_product(w, a[t], acc[r][t]);
+// Activations in the order in which tiles read them: for every tile of tokens and every 8 columns
+// the values of each token, padded with zeros to whole eights and whole vectors of tokens.
+template <class Form>
+class TiledActivations {
+ public:
+  // x: f32 [k, n], n >= 1
+  TiledActivations(const float* x, int64_t k, int64_t n, ThreadPool& pool, Scratch& scratch)
+      : x_(x), k_(k), n_(n) {
+    const int64_t vectors = (n + Form::kTokens - 1) / Form::kTokens;
+    tiles_ = (vectors + Form::kMostVectors - 1) / Form::kMostVectors;
+    tile_vectors_ = static_cast<int>((vectors + tiles_ - 1) / tiles_);  // tiles of like size
+    tiles_ = (vectors + tile_vectors_ - 1) / tile_vectors_;
+    if (Form::kTokens == 1 && n == 1 && k % 8 == 0) {
+      tiled_ = x;
+      return;
+    }
+    float* out =
+        scratch.get<float>(Scratch::kActivations, static_cast<size_t>(vectors * kStep * eights()));
+    tiled_ = out;
+    run_ieee(pool, tiles_, 1, [this, out](int64_t begin, int64_t end, int) {
+      for (int64_t tile = begin; tile < end; tile++) lay_out(tile, out + offset(tile));
+    });
+  }
+
+  int64_t columns() const { return k_; }
+  int64_t tiles() const { return tiles_; }
+  int tile_vectors() const { return tile_vectors_; }
+  int64_t first_token(int64_t tile) const { return tile * tile_vectors_ * Form::kTokens; }
+  int tokens(int64_t tile) const {
+    return static_cast<int>(
+        std::min<int64_t>(tile_vectors_ * Form::kTokens, n_ - first_token(tile)));
+  }
+  int vectors(int64_t tile) const { return (tokens(tile) + Form::kTokens - 1) / Form::kTokens; }
+  // From a column on, a multiple of 8.
+  const float* at(int64_t tile, int64_t column) const {
+    return tiled_ + offset(tile) + column * vectors(tile) * Form::kTokens;
+  }
+
+ private:
+  static constexpr int kStep = 8 * Form::kTokens;
+
+  int64_t eights() const { return (k_ + 7) / 8; }
+  int64_t offset(int64_t tile) const { return tile * tile_vectors_ * kStep * eights(); }
+
+  void lay_out(int64_t tile, float* out) const {
+    const int64_t step = 8 * Form::kTokens * vectors(tile);
+    for (int64_t t = 0; t < vectors(tile) * Form::kTokens; t++) {
+      float* to = out + 8 * t;
+      int64_t i = 0;
+      if (t < tokens(tile)) {
+        const float* from = x_ + (first_token(tile) + t) * k_;
+        for (; i + 8 <= k_; i += 8, to += step) std::memcpy(to, from + i, 8 * sizeof(float));
+        if (i < k_) {
+          std::fill_n(std::copy_n(from + i, k_ - i, to), i + 8 - k_, 0.0f);
+          i += 8;
+        }
+        continue;
+      }
+      for (; i < k_; i += 8, to += step) std::fill_n(to, 8, 0.0f);
     }
   }
-  if (whole < k) {
-    for (int r = 0; r < kFloatRows; r++) {
-      uint8_t padded[8 * 4] = {};
-      std::memcpy(padded, rows[r] + whole * Decoder::kBytes,
-                  static_cast<size_t>((k - whole) * Decoder::kBytes));
-      const Chains w = Decoder::load(padded);
-      for (int t = 0; t < T; t++) add_product(w, load_chains(tail + 8 * t), acc[r][t]);
+
+  const float* x_;
+  int64_t k_, n_;
+  int64_t tiles_ = 0;
+  int tile_vectors_ = 0;
+  const float* tiled_ = nullptr;
+};
+
+// Consecutive rows of weights, some columns of them, for consecutive tiles of activations.
+struct GroupPiece {
+  const uint8_t* data;  // first row, first column of the piece
+  int64_t stride;       // bytes from row to row
+  int64_t rows;
+  int64_t column, columns;  // of the piece
+  float* sums;              // room of group_sums() floats; unused if all columns are one piece
+  float* y;                 // f32 [rows, n], column distance ldy
+  int64_t ldy;
+};
+
+template <class Form>
+constexpr int64_t tile_sums() {
+  return kFloatRows * 8 * Form::kTokens * Form::kMostVectors;
+}
+
+template <class Form, class Stored>
+void multiply_piece(const TiledActivations<Form>& x, const GroupPiece& g, int64_t first_tile,
+                    int64_t last_tile) {
+  float* sums = g.sums;
+  for (int64_t tile = first_tile; tile < last_tile; tile++)
+    for (int64_t r = 0; r < g.rows; r += kFloatRows, sums += tile_sums<Form>()) {
+      TilePiece p;
+      for (int i = 0; i < kFloatRows; i++)  // beyond the last row: that row again
+        p.rows[i] = g.data + std::min(r + i, g.rows - 1) * g.stride;
+      p.ahead = kFloatRows * g.stride;
+      p.columns = g.columns;
+      p.x = x.at(tile, g.column);
+      p.sums = sums;
+      p.first = g.column == 0;
+      p.last = g.column + g.columns == x.columns();
+      p.y = g.y + x.first_token(tile) * g.ldy + r;
+      p.ldy = g.ldy;
+      p.rows_used = static_cast<int>(std::min<int64_t>(kFloatRows, g.rows - r));
+      p.tokens = x.tokens(tile);
+      float_tile_of<Form, Stored>(x.vectors(tile), p);
     }
-  }
-  for (int t = 0; t < T; t++)
-    hn::StoreU(merge_four(acc[0][t], acc[1][t], acc[2][t], acc[3][t]), d4, y + t * ldy);
 }
 
-template <class Decoder, int T>
-void float_tile_of(int tokens, const uint8_t* const rows[kFloatRows], const float* x, int64_t k,
-                   const float* tail, float* y, int64_t ldy) {
-  if constexpr (T > 1) {
-    if (tokens < T) return float_tile_of<Decoder, T - 1>(tokens, rows, x, k, tail, y, ldy);
-  }
-  float_tile<Decoder, T>(rows, x, k, tail, y, ldy);
-}
-
-template <class Decoder>
-void unpack_row(const uint8_t* row, int64_t k, float* out) {
-  int64_t i = 0;
-  for (; i + 8 <= k; i += 8) store_chains(Decoder::load(row + i * Decoder::kBytes), out + i);
-  if (i < k) {
-    uint8_t padded[8 * 4] = {};
-    float values[8];
-    std::memcpy(padded, row + i * Decoder::kBytes, static_cast<size_t>((k - i) * Decoder::kBytes));
-    store_chains(Decoder::load(padded), values);
-    std::copy_n(values, k - i, out + i);
-  }
-}
-
-template <class Decoder>
+template <class Form, class Decoder>
 class FloatProduct {
  public:
   FloatProduct(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
                Scratch& scratch)
-      : w_(w), x_(x), n_(n), y_(y), pool_(pool), scratch_(scratch) {}
+      : w_(w), y_(y), pool_(pool), scratch_(scratch), x_(x, w.k, n, pool, scratch) {}
 
   void run() {
-    pad_tails();
-    group_rows_ =
-        std::clamp<int64_t>(kFloatGroupValues / std::max<int64_t>(w_.k, 1) / 4 * 4, 4, kFloatGroup);
-    const bool unpack = Decoder::kBytes < 4 && n_ > 4 * kFloatTokens;
-    if (unpack)
-      panels_ = scratch_.get<float>(Scratch::kPanels,
-                                    static_cast<size_t>(pool_.size() * group_rows_ * w_.k));
-    const int64_t groups = (w_.m + group_rows_ - 1) / group_rows_;
-    run_ieee(pool_, groups, 1, [this, unpack](int64_t begin, int64_t end, int worker) {
-      for (int64_t g = begin; g < end; g++) {
-        const int64_t first = g * group_rows_;
-        const int64_t last = std::min(first + group_rows_, w_.m);
-        if (unpack)
-          unpacked_rows(first, last, panels_ + worker * group_rows_ * w_.k);
-        else
-          tiles<Decoder>(w_.data + first * stride(), stride(), first, last);
-      }
+    const int64_t groups = (w_.m + kFloatGroup - 1) / kFloatGroup;
+    tiles_at_once_ = std::min<int64_t>(
+        x_.tiles(), std::max<int64_t>(1, kTokensAtOnce / (x_.tile_vectors() * Form::kTokens)));
+    const int64_t sums =
+        x_.tiles() == 1 ? 0 : tiles_at_once_ * kFloatGroup / kFloatRows * tile_sums<Form>();
+    sums_ = scratch_.get<float>(Scratch::kPanels, static_cast<size_t>(pool_.size() * sums));
+    const int64_t chunk =
+        x_.tiles() == 1 ? std::clamp<int64_t>(groups / (4 * pool_.size()), 1, 2) : 1;
+    run_ieee(pool_, groups, chunk, [this, sums](int64_t begin, int64_t end, int worker) {
+      for (int64_t g = begin; g < end; g++) group(g * kFloatGroup, sums_ + worker * sums);
     });
   }
 
  private:
-  int64_t stride() const { return row_bytes(w_.type, w_.k); }
-
-  void pad_tails() {
-    const int64_t rest = w_.k % 8;
-    if (rest == 0) return;
-    float* tails = scratch_.get<float>(Scratch::kTail, static_cast<size_t>(8 * n_));
-    std::fill_n(tails, 8 * n_, 0.0f);
-    for (int64_t t = 0; t < n_; t++) std::copy_n(x_ + (t + 1) * w_.k - rest, rest, tails + 8 * t);
-    tails_ = tails;
+  void group(int64_t first_row, float* sums) const {
+    const int64_t stride = row_bytes(w_.type, w_.k);
+    const int64_t piece = piece_columns();
+    GroupPiece g;
+    g.stride = stride;
+    g.rows = std::min(kFloatGroup, w_.m - first_row);
+    g.sums = sums;
+    g.y = y_ + first_row;
+    g.ldy = w_.m;
+    for (int64_t tile = 0; tile < x_.tiles(); tile += tiles_at_once_) {
+      g.column = 0;
+      do {  // once even without columns: the results are then zero
+        g.columns = std::min(piece, w_.k - g.column);
+        g.data = w_.data + first_row * stride + g.column * Decoder::kBytes;
+        multiply_piece<Form, Decoder>(x_, g, tile, std::min(tile + tiles_at_once_, x_.tiles()));
+        g.column += g.columns;
+      } while (g.column < w_.k);
+    }
   }
 
-  void unpacked_rows(int64_t first, int64_t last, float* panel) {
-    for (int64_t r = first; r < last; r++)
-      unpack_row<Decoder>(w_.data + r * stride(), w_.k, panel + (r - first) * w_.k);
-    tiles<DecodeF32>(reinterpret_cast<const uint8_t*>(panel), 4 * w_.k, first, last);
-  }
-
-  // Rows [first, last), the first of them at `data`.
-  template <class Stored>
-  void tiles(const uint8_t* data, int64_t stride, int64_t first, int64_t last) {
-    for (int64_t t = 0; t < n_; t += kFloatTokens)
-      for (int64_t r = first; r < last; r += kFloatRows) {
-        const uint8_t* rows[kFloatRows];  // beyond the last row: that row again
-        for (int64_t i = 0; i < kFloatRows; i++)
-          rows[i] = data + (std::min(r + i, last - 1) - first) * stride;
-        const int tokens = static_cast<int>(std::min<int64_t>(kFloatTokens, n_ - t));
-        float* y = y_ + t * w_.m + r;
-        const float* tail = tails_ == nullptr ? nullptr : tails_ + 8 * t;
-        if (r + kFloatRows <= last) {
-          float_tile_of<Stored, kFloatTokens>(tokens, rows, x_ + t * w_.k, w_.k, tail, y, w_.m);
-          continue;
-        }
-        float padded[kFloatTokens * kFloatRows];
-        float_tile_of<Stored, kFloatTokens>(tokens, rows, x_ + t * w_.k, w_.k, tail, padded,
-                                            kFloatRows);
-        for (int i = 0; i < tokens; i++)
-          std::copy_n(padded + i * kFloatRows, last - r, y + i * w_.m);
-      }
+  // Pieces of like size.
+  int64_t piece_columns() const {
+    if (x_.tiles() == 1) return w_.k;
+    const int64_t most = kPieceFloats / (x_.tile_vectors() * Form::kTokens);
+    const int64_t pieces = std::max<int64_t>(1, (w_.k + most - 1) / most);
+    return (w_.k + pieces * 8 - 1) / (pieces * 8) * 8;
   }
 
   const Matrix& w_;
-  const float* x_;
-  int64_t n_;
   float* y_;
   ThreadPool& pool_;
   Scratch& scratch_;
-  int64_t group_rows_ = 0;
-  const float* tails_ = nullptr;
-  float* panels_ = nullptr;
+  TiledActivations<Form> x_;
+  int64_t tiles_at_once_ = 0;
+  float* sums_ = nullptr;
 };
+
+template <class Decoder>
+void float_product(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
+                   Scratch& scratch) {
+  if (n == 1) return FloatProduct<OneToken, Decoder>(w, x, n, y, pool, scratch).run();
+  FloatProduct<ManyTokens, Decoder>(w, x, n, y, pool, scratch).run();
+}
 
 }  // namespace meadow::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -25,11 +25,11 @@ void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& po
             Scratch& scratch) {
   switch (w.type) {
     case DType::kF32:
-      return FloatProduct<DecodeF32>(w, x, n, y, pool, scratch).run();
+      return float_product<DecodeF32>(w, x, n, y, pool, scratch);
     case DType::kF16:
-      return FloatProduct<DecodeF16>(w, x, n, y, pool, scratch).run();
+      return float_product<DecodeF16>(w, x, n, y, pool, scratch);
     case DType::kBF16:
-      return FloatProduct<DecodeBF16>(w, x, n, y, pool, scratch).run();
+      return float_product<DecodeBF16>(w, x, n, y, pool, scratch);
     case DType::kQ8_0:
       return QuantisedProduct<Q8_0>(w, x, n, y, pool, scratch).run();
     case DType::kQ4_0:

@@ -56,6 +56,30 @@ TEST_P(MatmulOfType, EveryTargetAndThreadCountGivesTheReferencesBits) {
   }
 }
 
+// Rows longer than a piece, more tokens and rows than are taken at once.
+TEST_P(MatmulOfType, LargeShapesGiveTheReferencesBits) {
+  Rng rng(78);
+  ThreadPool pool(2);
+  Scratch scratch;
+  struct Shape {
+    int64_t k, m, n;
+  };
+  for (const Shape s : {Shape{5000, 9, 7}, Shape{1500, 131, 29}, Shape{2100, 6, 300}}) {
+    const int64_t unit = info(GetParam()).block_values, k = s.k / unit * unit;
+    SCOPED_TRACE(fmt::format("k {} m {} n {}", k, s.m, s.n));
+    const auto w = weights(rng, GetParam(), k, s.m, Values::kOrdinary);
+    const auto x = floats(rng, k * s.n, Values::kMixed);
+    std::vector<float> want(static_cast<size_t>(s.m * s.n));
+    reference::matmul(w.matrix, x.data(), s.n, want.data());
+    on_each_target([&] {
+      if (active_target() == Target::kScalar) return;
+      std::vector<float> got(want.size(), NAN);
+      matmul(w.matrix, x.data(), s.n, got.data(), pool, scratch);
+      EXPECT_EQ(difference(got, want), "");
+    });
+  }
+}
+
 TEST_P(MatmulOfType, ABatchEqualsItsTokensAlone) {
   Rng rng(5);
   ThreadPool pool(2);
