@@ -127,7 +127,7 @@ Result<void> Vocab::add_tokens(const VocabData& data) {
   for (const std::string_view token : data.tokens) total += token.size() + 20;
   if (total > UINT32_MAX)
     return fail(Code::kCorrupt, "tokenizer.ggml.tokens: expected less than 4 GiB of text");
-  texts_.reserve(total);  // and so by_text_ can hold views into it
+  texts_.reserve(total);
   text_ends_.reserve(n);
   types_.reserve(n);
   by_text_.reserve(n);
@@ -146,10 +146,9 @@ Result<void> Vocab::add_tokens(const VocabData& data) {
     text_ends_.push_back(static_cast<uint32_t>(texts_.size()));
     types_.push_back(static_cast<TokenType>(type));
     const auto id = static_cast<TokenId>(i);
-    const auto [other, inserted] = by_text_.try_emplace(text(id), id);
-    if (!inserted)
-      return fail(Code::kCorrupt, "tokenizer.ggml.tokens: {} and {} have the same text",
-                  other->second, id);
+    const TokenId other = by_text_.add(text(id), id, [this](TokenId i) { return text(i); });
+    if (other != kNoToken)
+      return fail(Code::kCorrupt, "tokenizer.ggml.tokens: {} and {} have the same text", other, id);
   }
   return {};
 }
@@ -233,7 +232,7 @@ Result<void> Vocab::add_pieces() {
     piece_ends_.push_back(static_cast<uint32_t>(pieces_.size()));
     if (!bytes) continue;
     if (bytes->size() == 1) by_byte_[static_cast<uint8_t>((*bytes)[0])] = id;
-    if (piece(id) == *bytes) by_bytes_.try_emplace(piece(id), id);
+    if (piece(id) == *bytes) by_bytes_.add(piece(id), id, [this](TokenId i) { return piece(i); });
   }
   return {};
 }
@@ -243,13 +242,11 @@ bool Vocab::is_special(TokenId id) const {
 }
 
 TokenId Vocab::find_text(std::string_view text) const {
-  const auto found = by_text_.find(text);
-  return found == by_text_.end() ? kNoToken : found->second;
+  return by_text_.find(text, [this](TokenId id) { return this->text(id); });
 }
 
 TokenId Vocab::find_bytes(std::string_view bytes) const {
-  const auto found = by_bytes_.find(bytes);
-  return found == by_bytes_.end() ? kNoToken : found->second;
+  return by_bytes_.find(bytes, [this](TokenId id) { return piece(id); });
 }
 
 bool Vocab::is_end(TokenId id) const { return std::binary_search(ends_.begin(), ends_.end(), id); }

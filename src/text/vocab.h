@@ -7,10 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
+#include "text/text_index.h"
 
 namespace meadow::text {
 
@@ -93,8 +93,7 @@ class Vocab {
   Arena texts_, pieces_;
   Ends text_ends_, piece_ends_;
   std::vector<TokenType> types_;
-  std::unordered_map<std::string_view, TokenId> by_text_;   // views into texts_
-  std::unordered_map<std::string_view, TokenId> by_bytes_;  // views into pieces_
+  TextIndex by_text_, by_bytes_;  // of text() and piece()
   std::array<TokenId, 256> by_byte_{};
   std::vector<TokenId> ends_;  // sorted
   TokenId bos_ = kNoToken, eos_ = kNoToken, eot_ = kNoToken;
