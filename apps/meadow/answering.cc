@@ -119,8 +119,9 @@ Result<void> Answering::start(int64_t context, const CancelToken* cancel) {
 }
 
 Result<void> Answering::start_local(int64_t context) {
-  MEADOW_TRY(local_, client::LocalChain::load(file_, options_.compute.effective_threads(),
-                                              options_.answer.cache_type(), context));
+  MEADOW_TRY(local_,
+             client::LocalChain::load(file_, options_.compute.effective_threads(),
+                                      options_.answer.cache_type(), context, ends_->crew()));
   return {};
 }
 

@@ -92,8 +92,11 @@ Result<StartTimes> measure_start_here(const std::string& path, int threads, DTyp
   MEADOW_TRY(const auto tokenizer, text::Tokenizer::from(file->metadata()));
   lap(times.tokenizer);
   MEADOW_TRY(const auto ends, engine::ModelEnds::load(file, threads));
-  MEADOW_TRY(const auto executor,
-             engine::SpanExecutor::load(file, {{0, h.n_blocks}, cache, threads, 64}));
+  MEADOW_TRY(const auto executor, engine::SpanExecutor::load(file, {.blocks = {0, h.n_blocks},
+                                                                    .cache_type = cache,
+                                                                    .threads = threads,
+                                                                    .cache_tokens = 64,
+                                                                    .crew = ends->crew()}));
   MEADOW_TRY_VOID(executor->open({}, {0, h.n_blocks}, 1));
   lap(times.weights);
   const int32_t id = std::max(tokenizer->bos(), 0);

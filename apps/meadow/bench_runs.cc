@@ -61,6 +61,7 @@ Result<std::unique_ptr<BenchModel>> BenchModel::load(std::shared_ptr<format::Mod
   options.cache_type = plan.cache;
   options.threads = plan.threads;
   options.pin = plan.pin;
+  options.crew = bench->ends_->crew();
   options.cache_tokens = rounded(positions) + sequences * rounded(std::max<int64_t>(plan.gen, 1));
   MEADOW_TRY(bench->executor_, engine::SpanExecutor::load(file, options));
   MEADOW_TRY_VOID(bench->executor_->open(session_id(0), options.blocks, positions));

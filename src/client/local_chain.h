@@ -12,10 +12,11 @@ namespace meadow::client {
 
 class LocalChain final : public TokenChain {
  public:
-  // Checks and loads all blocks; `max_tokens` bounds the sequence. Blocks on the disk.
+  // Checks and loads all blocks; `max_tokens` bounds the sequence. With a crew (of the ModelEnds
+  // beside it, say) no threads are made. Blocks on the disk.
   static Result<std::unique_ptr<LocalChain>> load(std::shared_ptr<format::ModelFile> model,
-                                                  int threads, DType cache_type,
-                                                  int64_t max_tokens);
+                                                  int threads, DType cache_type, int64_t max_tokens,
+                                                  std::shared_ptr<ThreadPool> crew = nullptr);
 
   Result<std::vector<float>> step(int64_t first_position, std::span<const float> hidden,
                                   int64_t from, const CancelToken* cancel) override;

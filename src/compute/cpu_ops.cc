@@ -44,7 +44,9 @@ bool pages_suffice(const Part& part) {
 
 }  // namespace
 
-CpuOps::CpuOps(int threads) : pool_(threads) {
+CpuOps::CpuOps(int threads) : CpuOps(std::make_shared<ThreadPool>(threads)) {}
+
+CpuOps::CpuOps(std::shared_ptr<ThreadPool> crew) : crew_(std::move(crew)) {
   std::fesetenv(FE_DFL_ENV);
   MEADOW_CHECK(arithmetic_is_default());
 }
@@ -77,7 +79,7 @@ Result<Weight> CpuOps::matrix(std::string_view name, DType type, ByteView bytes,
     return fail(Code::kCorrupt, "{}: expected {} rows of {} bytes, got {} bytes", name, m, row,
                 bytes.size());
   const kernels::Matrix matrix{type, bytes.data(), k, m};
-  if (auto ok = kernels::check_weights(matrix); !ok) return fail(ok.error().within(name));
+  if (auto ok = kernels::check_weights(matrix, *crew_); !ok) return fail(ok.error().within(name));
   weights_.push_back(matrix);
   return Weight{static_cast<int32_t>(weights_.size()) - 1, k, m};
 }
@@ -149,7 +151,7 @@ void CpuOps::get_rows(Weight table, std::span<const int32_t> ids, Tensor out) {
 
 void CpuOps::matmul(Weight w, Tensor x, Tensor y) {
   MEADOW_CHECK(w.k == x.d && w.m == y.d && x.n == y.n && x.id != y.id);
-  kernels::matmul(at(w), at(x), x.n, at(y), pool_, scratch_);
+  kernels::matmul(at(w), at(x), x.n, at(y), *crew_, scratch_);
 }
 
 void CpuOps::matmul_group(std::span<const Weight> weights, Tensor x, std::span<const Tensor> out) {
@@ -160,7 +162,7 @@ void CpuOps::matmul_group(std::span<const Weight> weights, Tensor x, std::span<c
                  x.id != out[i].id);
     products_.push_back({at(weights[i]), at(out[i])});
   }
-  kernels::matmul(products_, at(x), x.n, pool_, scratch_);
+  kernels::matmul(products_, at(x), x.n, *crew_, scratch_);
 }
 
 void CpuOps::add_bias(Tensor x, Weight bias) {
@@ -239,7 +241,7 @@ void CpuOps::attention(const CacheShape& shape, std::span<const Part> parts, Ten
     attention_parts_.push_back({part.first_position, part.columns, {pages, part.pages.size()}});
     pages += part.pages.size();
   }
-  kernels::attention(page_shape(shape), attention_parts_, at(q), n_head, scale, at(out), pool_,
+  kernels::attention(page_shape(shape), attention_parts_, at(q), n_head, scale, at(out), *crew_,
                      scratch_);
 }
 

@@ -1,7 +1,7 @@
 // The operations port on this machine's processor, over kernels/: at once, in f32, with the one
 // numerics of docs/numerics.md.
-// Thread rule: as Ops, one caller at a time; the crew of threads it owns sleeps between operations.
-// Owns activations and vectors; borrows the bytes of matrices.
+// Thread rule: as Ops, one caller at a time; the crew of threads sleeps between operations. Owns
+// activations and vectors; borrows the bytes of matrices; may share its crew.
 #pragma once
 #include <deque>
 #include <memory>
@@ -21,10 +21,13 @@ class CpuOps final : public Ops {
  public:
   // `threads` counts the caller; at least 1.
   explicit CpuOps(int threads);
+  // With a crew that other users have too, all driven by one thread.
+  explicit CpuOps(std::shared_ptr<ThreadPool> crew);
   ~CpuOps() override;
 
   // As ThreadPool::pin().
-  Result<void> pin_threads() { return pool_.pin(); }
+  Result<void> pin_threads() { return crew_->pin(); }
+  const std::shared_ptr<ThreadPool>& crew() const { return crew_; }
 
   Result<Weight> matrix(std::string_view name, DType type, ByteView bytes, int64_t k,
                         int64_t m) override;
@@ -56,7 +59,7 @@ class CpuOps final : public Ops {
   const float* values(Weight vector) const;
   const kernels::RopeTable& rope_table(const Rope& rope, std::span<const Part> parts);
 
-  ThreadPool pool_;
+  const std::shared_ptr<ThreadPool> crew_;
   kernels::Scratch scratch_;
   std::vector<kernels::Matrix> weights_;
   std::deque<std::vector<float>> vectors_;   // what weights_ made by vector() point into

@@ -22,6 +22,8 @@ class ModelEnds {
                                                  int threads);
 
   const model::Hyperparameters& hyperparameters() const { return h_; }
+  // For whoever computes in turn with this object, on the same thread.
+  const std::shared_ptr<ThreadPool>& crew() const { return ops_.crew(); }
 
   // f32 [n_embd, n]: the hidden states that enter block 0. kInvalidArgument for an id outside the
   // vocabulary.

@@ -39,7 +39,7 @@ SpanExecutor::SpanExecutor(std::shared_ptr<format::ModelFile> file, SpanOptions 
       options_(options),
       h_(std::move(h)),
       architecture_(architecture),
-      ops_(options.threads),
+      ops_(options.crew ? options.crew : std::make_shared<ThreadPool>(options.threads)),
       pool_(ops_, {options.cache_type, h_.head_dim, h_.n_head_kv},
             PagePool::pages_for(options.cache_tokens) * options.blocks.size()) {}
 

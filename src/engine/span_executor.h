@@ -28,6 +28,9 @@ struct SpanOptions {
   int64_t cache_tokens = 0;        // positions per held block that sessions may reserve in all
   int64_t chunk_tokens = 256;      // positions that go through the blocks together, at most
   bool pin = false;                // ties the other threads to a processor each
+  // Computes in place of `threads` new ones; its other users are driven by the same thread. Two
+  // crews would look for work at each other's cost.
+  std::shared_ptr<ThreadPool> crew;
 };
 
 // Some positions of one session, as part of a batch.

@@ -41,7 +41,8 @@ void matmul(std::span<const Product> products, const float* x, int64_t n, Thread
             Scratch& scratch);
 
 // kCorrupt if a scale or minimum of a quantised type, or a value of a float type, is not finite;
-// the message names row and column. Reads all of the matrix.
-Result<void> check_weights(const Matrix& w);
+// the message names row and column of the first. Reads all of the matrix; blocks until done.
+Result<void> check_weights(const Matrix& w, ThreadPool& pool);
+Result<void> check_weights(const Matrix& w);  // on this thread
 
 }  // namespace meadow::kernels
