@@ -1,12 +1,16 @@
 // Quantised activations, laid out for the matmul kernels. Per-target header.
 //
 // A tile is T tokens; a block of 32 columns of it is, in dwords (token fastest):
-//   x[kDwords][T]   4 columns of 8 bits per dword in order, or 2 of 16 bits: dword 2j has columns
-//   4j and
-//                   4j + 2, dword 2j + 1 has columns 4j + 1 and 4j + 3
-//   offset[T]       -kOffset · Σq, as int32
+//   x[8][T]         4 columns of 8 bits per dword in the decoder's order, or, wide, x[16][T] of 2
+//   of
+//                   16 bits: dword 2j has columns 0 and 2 of the decoder's vector j, 2j + 1 the
+//                   rest
+//   start[groups][T]  where the sums start, if an offset is folded in: -fold · Σq of the group;
+//   where
+//                   sums are 16-bit a pair, of columns 0 and 1 and of columns 2 and 3 of the dwords
+//   correction[T]   int32 (fold - offset) · Σq, if not 0
 //   d[T]            the scale, f32
-//   sum[T]          f32(Σq) · d
+//   sum[T]          for minimums: f32(Σq) · d, or Σq of the two halves as a pair of 16 bits
 #if defined(MEADOW_KERNELS_ACTIVATIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEADOW_KERNELS_ACTIVATIONS_INL_H_
 #undef MEADOW_KERNELS_ACTIVATIONS_INL_H_
@@ -16,65 +20,127 @@
 
 #include <limits>
 
-#include "kernels/decoders-inl.h"
+#include "kernels/dots-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
-constexpr int x_dwords(bool wide) { return wide ? 16 : 8; }
-constexpr int block_dwords(bool wide) { return x_dwords(wide) + 3; }
+// What the activations for a decoder hold, and the index of each field's first dword.
+struct ActivationLayout {
+  int top, array_columns;
+  int rotation[8];
+  int fold, offset, groups;
+  bool wide, sums16;
+  Minimum minimum;
 
-// One block of one token: writes every `step`-th dword.    x: f32 [32]
-template <bool kWide>
-HWY_INLINE void quantise_block(const float* x, int32_t weight_offset, int step, int32_t* out) {
-  const hn::Rebind<int16_t, DF> half;
-  constexpr float kTop = kWide ? 32767.0f : 127.0f;
-  VF largest = hn::Zero(df);
-  for (int i = 0; i < 32; i += kLanes) largest = hn::Max(largest, hn::Abs(hn::LoadU(df, x + i)));
-  float d = hn::GetLane(hn::MaxOfLanes(df, largest)) / kTop;
-  if (!(d >= std::numeric_limits<float>::min())) d = 0;
-  HWY_ALIGN int16_t q[32] = {};
-  int32_t sum = 0;
-  if (d != 0) {
-    V32 sums = hn::Zero(d32);
-    const VF divisor = hn::Set(df, d), top = hn::Set(df, kTop);
-    for (int i = 0; i < 32; i += kLanes) {
-      const VF scaled = hn::Div(hn::LoadU(df, x + i), divisor);
-      const V32 v = hn::NearestInt(hn::Min(hn::Max(scaled, hn::Neg(top)), top));
-      sums = hn::Add(sums, v);
-      hn::Store(hn::DemoteTo(half, v), half, q + i);
-    }
-    sum = hn::GetLane(hn::SumOfLanes(d32, sums));
-  }
-  if constexpr (kWide) {
-    for (int j = 0; j < 32; j += 4, out += 2 * step) {
-      out[0] = static_cast<int32_t>(static_cast<uint16_t>(q[j]) |
-                                    static_cast<uint32_t>(static_cast<uint16_t>(q[j + 2])) << 16);
-      out[step] =
-          static_cast<int32_t>(static_cast<uint16_t>(q[j + 1]) |
-                               static_cast<uint32_t>(static_cast<uint16_t>(q[j + 3])) << 16);
-    }
-  } else {
-    const hn::CappedTag<int16_t, 8> d16x8;
-    const hn::Rebind<int8_t, decltype(d16x8)> d8x8;
-    HWY_ALIGN int8_t bytes[32];
-    for (int i = 0; i < 32; i += 8)
-      hn::StoreU(hn::DemoteTo(d8x8, hn::Load(d16x8, q + i)), d8x8, bytes + i);
-    for (int j = 0; j < 32; j += 4, out += step) std::memcpy(out, bytes + j, 4);
-  }
-  out[0] = -weight_offset * sum;
-  const float scaled_sum = static_cast<float>(sum) * d;
-  std::memcpy(out + step, &d, 4);
-  std::memcpy(out + 2 * step, &scaled_sum, 4);
+  constexpr bool has_starts() const { return fold != 0; }
+  constexpr bool has_correction() const { return fold != offset; }
+  constexpr int x_dwords() const { return wide ? 16 : 8; }
+  constexpr int correction_at() const { return x_dwords() + (has_starts() ? groups : 0); }
+  constexpr int d_at() const { return correction_at() + has_correction(); }
+  constexpr int sum_at() const { return d_at() + 1; }
+  constexpr int dwords() const { return sum_at() + (minimum != Minimum::kNone); }
+};
+
+template <class Decoder>
+constexpr ActivationLayout layout_for() {
+  ActivationLayout l{};
+  l.top = Decoder::kTop;
+  l.array_columns = 4 * Decoder::kArrayDwords;
+  for (int b = 0; b < 8; b++) l.rotation[b] = Decoder::rotation(b);
+  l.wide = Decoder::kWide;
+  l.sums16 = !l.wide && NarrowDot<1>::kSums16;
+  l.offset = l.wide ? 0 : Decoder::kOffset;
+  // Unsigned 5 bits overflow 16-bit sums, signed ones do not.
+  l.fold = l.sums16 && l.offset == 0 && Decoder::kLargest > 15 ? 16 : l.offset;
+  l.groups = Decoder::kGroups;
+  l.minimum = Decoder::kMinimum;
+  return l;
 }
 
-// A whole tile.    x: f32 [k, tokens]    out: int32 [k/32 · block_dwords · tokens]
-template <bool kWide>
-void quantise_tile(const float* x, int64_t k, int tokens, int32_t weight_offset, int32_t* out) {
+// 32 activations rounded.    x: f32 [32]    q: [32], aligned    Returns their scale.
+HWY_INLINE float round_block(const float* x, float limit, int16_t* q) {
+  const hn::Rebind<int16_t, DF> half;
+  VF largest = hn::Zero(df);
+  for (int i = 0; i < 32; i += kLanes) largest = hn::Max(largest, hn::Abs(hn::LoadU(df, x + i)));
+  const float d = hn::GetLane(hn::MaxOfLanes(df, largest)) / limit;
+  if (!(d >= std::numeric_limits<float>::min())) {
+    std::fill_n(q, 32, int16_t{0});
+    return 0;
+  }
+  const VF divisor = hn::Set(df, d), top = hn::Set(df, limit);
+  for (int i = 0; i < 32; i += kLanes) {
+    const VF scaled = hn::Div(hn::LoadU(df, x + i), divisor);
+    const V32 v = hn::NearestInt(hn::Min(hn::Max(scaled, hn::Neg(top)), top));
+    hn::Store(hn::DemoteTo(half, v), half, q + i);
+  }
+  return d;
+}
+
+// The decoder's order of a block's columns.    q, out: [32]
+inline void rotate_columns(const int16_t* q, int array_columns, int rotation, int16_t* out) {
+  for (int first = 0; first < 32; first += array_columns) {
+    const size_t moved = static_cast<size_t>(rotation) * sizeof(int16_t);
+    const size_t kept = static_cast<size_t>(array_columns - rotation) * sizeof(int16_t);
+    std::memcpy(out + first, q + first + array_columns - rotation, moved);
+    std::memcpy(out + first + rotation, q + first, kept);
+  }
+}
+
+HWY_INLINE int32_t pair(int32_t low, int32_t high) {
+  return static_cast<int32_t>(static_cast<uint32_t>(low) & 0xffff) |
+         static_cast<int32_t>(static_cast<uint32_t>(high) << 16);
+}
+
+// The two sums of a group: of columns 0 and 1, and 2 and 3, of its dwords.
+struct GroupSums {
+  int32_t first = 0, second = 0;
+  int32_t all() const { return first + second; }
+};
+
+// One block of one token: writes every `step`-th dword.    x: f32 [32]
+inline void quantise_block(const ActivationLayout& l, const float* x, int block, int step,
+                           int32_t* out) {
+  HWY_ALIGN int16_t rounded[32], q[32];
+  const float d = round_block(x, static_cast<float>(l.top), rounded);
+  rotate_columns(rounded, l.array_columns, l.rotation[block], q);
+
+  GroupSums sums[2];
+  for (int i = 0; i < 32; i += 4) {
+    GroupSums& s = sums[i / 16];
+    s.first += q[i] + q[i + 1];
+    s.second += q[i + 2] + q[i + 3];
+  }
+  const int32_t all = sums[0].all() + sums[1].all();
+  if (l.groups == 1) sums[0] = {sums[0].first + sums[1].first, sums[0].second + sums[1].second};
+
+  const auto put = [out, step](int at, auto value) { std::memcpy(out + at * step, &value, 4); };
+  for (int j = 0; j < 8; j++) {
+    const int16_t* c = q + 4 * j;
+    if (l.wide) {
+      put(2 * j, pair(c[0], c[2]));
+      put(2 * j + 1, pair(c[1], c[3]));
+    } else {
+      put(j, std::array{static_cast<int8_t>(c[0]), static_cast<int8_t>(c[1]),
+                        static_cast<int8_t>(c[2]), static_cast<int8_t>(c[3])});
+    }
+  }
+  for (int g = 0; l.has_starts() && g < l.groups; g++)
+    put(l.x_dwords() + g, l.sums16 ? pair(-l.fold * sums[g].first, -l.fold * sums[g].second)
+                                   : -l.fold * sums[g].all());
+  if (l.has_correction()) put(l.correction_at(), (l.fold - l.offset) * all);
+  put(l.d_at(), d);
+  if (l.minimum == Minimum::kFloat) put(l.sum_at(), static_cast<float>(all) * d);
+  if (l.minimum == Minimum::kPairs) put(l.sum_at(), pair(sums[0].all(), sums[1].all()));
+}
+
+// A whole tile.    x: f32 [k, tokens]    out: int32 [k/32 · dwords · tokens]
+inline void quantise_tile(const ActivationLayout& l, const float* x, int64_t k, int tokens,
+                          int32_t* out) {
   for (int64_t b = 0; b < k / 32; b++)
     for (int t = 0; t < tokens; t++)
-      quantise_block<kWide>(x + t * k + b * 32, weight_offset, tokens,
-                            out + b * block_dwords(kWide) * tokens + t);
+      quantise_block(l, x + t * k + b * 32, static_cast<int>(b % 8), tokens,
+                     out + b * l.dwords() * tokens + t);
 }
 
 }  // namespace meadow::kernels::HWY_NAMESPACE

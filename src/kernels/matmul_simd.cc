@@ -37,15 +37,23 @@ void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& po
     case DType::kQ4_1:
       return QuantisedProduct<Q4_1>(w, x, n, y, pool, scratch).run();
     case DType::kQ5_0:
+      return QuantisedProduct<Q5_0>(w, x, n, y, pool, scratch).run();
     case DType::kQ5_1:
+      return QuantisedProduct<Q5_1>(w, x, n, y, pool, scratch).run();
     case DType::kQ2_K:
+      return QuantisedProduct<Q2_K>(w, x, n, y, pool, scratch).run();
     case DType::kQ3_K:
+      return QuantisedProduct<Q3_K>(w, x, n, y, pool, scratch).run();
     case DType::kQ4_K:
+      return QuantisedProduct<Q4_K>(w, x, n, y, pool, scratch).run();
     case DType::kQ5_K:
+      return QuantisedProduct<Q5_K>(w, x, n, y, pool, scratch).run();
     case DType::kQ6_K:
+      return QuantisedProduct<Q6_K>(w, x, n, y, pool, scratch).run();
     case DType::kIQ4_NL:
-    case DType::kMXFP4:  // no decoder: the reference, rows spread over the pool
-      return scalar_table().matmul(w, x, n, y, pool, scratch);
+      return QuantisedProduct<IQ4_NL>(w, x, n, y, pool, scratch).run();
+    case DType::kMXFP4:
+      return QuantisedProduct<MXFP4>(w, x, n, y, pool, scratch).run();
   }
   MEADOW_CHECK(false);
 }

@@ -13,10 +13,9 @@
 
 #include <algorithm>
 
-#include "kernels/activations-inl.h"
-#include "kernels/dots-inl.h"
 #include "kernels/float_environment.h"
 #include "kernels/matmul.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
@@ -28,147 +27,6 @@ constexpr int kPanelVectors = 2;  // vectors of rows in a panel
 constexpr int kPanelBlocks =
     32;  // blocks of a row in a panel: a tile of activations fits the L1 cache
 constexpr int kPanelsAtOnce = 4;  // panels that share it
-
-// A source of weights for tile(): kVectors vectors of rows, block after block.
-//   next()   moves to the next block; then bytes(v, j) or, if wide, words(v, j); scale(v),
-//   minimum(v)
-
-// Straight from the file's layout.
-template <class Decoder>
-class Stream {
- public:
-  static constexpr bool kWide = Decoder::kWide, kMinimum = Decoder::kMinimum;
-  static constexpr int kVectors = 1;
-
-  Stream(const uint8_t* rows, int64_t stride)
-      : at_(rows - kBytes), ahead_(rows + kLanes * stride), stride_(stride) {}
-
-  HWY_INLINE void next() {
-    // The rows after these, in the order of addresses: they are wanted next.
-    for (int i = 0; i < kLanes * kBytes; i += 64) __builtin_prefetch(ahead_ + i, 0, 2);
-    ahead_ += kLanes * kBytes;
-    at_ += kBytes;
-    block_.load(at_, stride_);
-  }
-  HWY_INLINE V8 bytes(int, int j) const { return block_.bytes(j); }
-  HWY_INLINE V16 words(int, int j) const {
-    const V8 b = block_.bytes(j / 2);
-    return j % 2 == 0 ? even_bytes(b) : odd_bytes(b);
-  }
-  template <bool kAsWords>
-  HWY_INLINE V8 unpacked(int j) const {
-    if constexpr (kAsWords)
-      return hn::BitCast(d8, words(0, j));
-    else
-      return bytes(0, j);
-  }
-  HWY_INLINE VF scale(int) const { return block_.scale(); }
-  HWY_INLINE VF minimum(int) const { return block_.minimum(); }
-
- private:
-  static constexpr int64_t kBytes = info(Decoder::kType).block_bytes;
-  Decoder block_;
-  const uint8_t* at_;
-  const uint8_t* ahead_;
-  int64_t stride_;
-};
-
-// Unpacked: per block the integer vectors, then scales, then minimums, of kPanelVectors vectors
-// each.
-template <bool kWideWeights, bool kHasMinimum>
-class Panel {
- public:
-  static constexpr bool kWide = kWideWeights, kMinimum = kHasMinimum;
-  static constexpr int kVectors = kPanelVectors;
-  static constexpr int64_t kStep = (x_dwords(kWide) + 1 + kMinimum) * kVectors * HWY_MAX_BYTES;
-
-  explicit Panel(const uint8_t* data) : at_(data - kStep) {}
-
-  HWY_INLINE void next() { at_ += kStep; }
-  HWY_INLINE V8 bytes(int v, int j) const { return hn::Load(d8, at(v, j)); }
-  HWY_INLINE V16 words(int v, int j) const { return hn::BitCast(d16, bytes(v, j)); }
-  HWY_INLINE VF scale(int v) const { return hn::BitCast(df, bytes(v, x_dwords(kWide))); }
-  HWY_INLINE VF minimum(int v) const { return hn::BitCast(df, bytes(v, x_dwords(kWide) + 1)); }
-
-  // Unpacks vector v of rows.
-  template <class Decoder>
-  static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, uint8_t* out) {
-    constexpr int kVectorStep = kVectors * HWY_MAX_BYTES;
-    Stream<Decoder> stream(rows, stride);
-    out += v * HWY_MAX_BYTES;
-    for (int64_t b = 0; b < blocks; b++, out += kStep) {
-      stream.next();
-      MEADOW_UNROLL for (int j = 0; j < x_dwords(kWide); j++)
-          hn::Store(stream.template unpacked<kWide>(j), d8, out + j * kVectorStep);
-      hn::Store(hn::BitCast(d8, stream.scale(0)), d8, out + x_dwords(kWide) * kVectorStep);
-      if constexpr (kMinimum)
-        hn::Store(hn::BitCast(d8, stream.minimum(0)), d8,
-                  out + (x_dwords(kWide) + 1) * kVectorStep);
-    }
-  }
-
- private:
-  HWY_INLINE const uint8_t* at(int v, int j) const {
-    return at_ + (j * kVectors + v) * HWY_MAX_BYTES;
-  }
-  const uint8_t* at_;
-};
-
-HWY_INLINE VF broadcast_float(const int32_t* p) { return hn::BitCast(df, hn::Set(d32, *p)); }
-
-// y[t · ldy + row] for T tokens and all rows of the source; unless `first`, continues the chains
-// that y holds.    a: a tile of activations
-template <int T, class Source>
-HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, bool first, float* y,
-                       int64_t ldy) {
-  constexpr int kVectors = Source::kVectors, kX = x_dwords(Source::kWide);
-  using Dot = std::conditional_t<Source::kWide, WideDot, NarrowDot>;
-  VF acc[kVectors][T];
-  for (int v = 0; v < kVectors; v++)
-    for (int t = 0; t < T; t++)
-      acc[v][t] = first ? hn::Zero(df) : hn::LoadU(df, y + t * ldy + v * kLanes);
-  for (int64_t b = 0; b < blocks; b++, a += (kX + 3) * T) {
-    source.next();
-    Dot dot[kVectors][T];
-    MEADOW_UNROLL for (int v = 0; v < kVectors; v++) {
-      MEADOW_UNROLL for (int t = 0; t < T; t++) dot[v][t].start();
-    }
-    MEADOW_UNROLL for (int j = 0; j < kX; j++) {
-      MEADOW_UNROLL for (int v = 0; v < kVectors; v++) {
-        if constexpr (Source::kWide) {
-          const V16 w = source.words(v, j);
-          MEADOW_UNROLL for (int t = 0; t < T; t++) dot[v][t].add(w, hn::Set(d32, a[j * T + t]));
-        } else {
-          const V8 w = source.bytes(v, j);
-          MEADOW_UNROLL for (int t = 0; t < T; t++) dot[v][t].add(w, hn::Set(d32, a[j * T + t]));
-        }
-      }
-    }
-    MEADOW_UNROLL for (int v = 0; v < kVectors; v++) {
-      const VF scale = source.scale(v);
-      MEADOW_UNROLL for (int t = 0; t < T; t++) {
-        const V32 sum = hn::Add(dot[v][t].total(), hn::Set(d32, a[kX * T + t]));
-        const VF d = broadcast_float(a + (kX + 1) * T + t);
-        acc[v][t] = hn::MulAdd(hn::ConvertTo(df, sum), hn::Mul(scale, d), acc[v][t]);
-        if constexpr (Source::kMinimum)
-          acc[v][t] =
-              hn::MulAdd(source.minimum(v), broadcast_float(a + (kX + 2) * T + t), acc[v][t]);
-      }
-    }
-  }
-  for (int v = 0; v < kVectors; v++)
-    for (int t = 0; t < T; t++) hn::StoreU(acc[v][t], df, y + t * ldy + v * kLanes);
-}
-
-// tile() for a number of tokens known at run time, at most T.
-template <int T, class Source>
-void tile_of(int tokens, const Source& source, int64_t blocks, const int32_t* a, bool first,
-             float* y, int64_t ldy) {
-  if constexpr (T > 1) {
-    if (tokens < T) return tile_of<T - 1>(tokens, source, blocks, a, first, y, ldy);
-  }
-  tile<T>(source, blocks, a, first, y, ldy);
-}
 
 // One product. Rows are taken in groups of whole vectors; the last group, if it is not whole, is
 // copied and padded with zero rows, and its results go through a buffer.
@@ -193,7 +51,8 @@ class QuantisedProduct {
   }
 
  private:
-  using WeightPanel = Panel<Decoder::kWide, Decoder::kMinimum>;
+  using WeightPanel = Panel<Decoder, kPanelVectors>;
+  static constexpr ActivationLayout kLayout = layout_for<Decoder>();
   static constexpr int64_t kPanelBytes = kPanelBlocks * WeightPanel::kStep;
 
   int64_t blocks() const { return w_.k / 32; }
@@ -206,7 +65,7 @@ class QuantisedProduct {
   }
   // Where a block of a tile begins, in dwords.
   int64_t activation_offset(int64_t tile, int64_t block) const {
-    return (tile * tile_tokens_ * blocks() + block * tokens(tile)) * block_dwords(Decoder::kWide);
+    return (tile * tile_tokens_ * blocks() + block * tokens(tile)) * kLayout.dwords();
   }
   // Items that a thread takes at a time: every thread gets some, at most `most`.
   int64_t share(int64_t items, int64_t most) const {
@@ -214,13 +73,13 @@ class QuantisedProduct {
   }
 
   void quantise() {
-    int32_t* out = scratch_.get<int32_t>(
-        Scratch::kActivations, static_cast<size_t>(n_ * blocks() * block_dwords(Decoder::kWide)));
+    int32_t* out = scratch_.get<int32_t>(Scratch::kActivations,
+                                         static_cast<size_t>(n_ * blocks() * kLayout.dwords()));
     activations_ = out;
     run_ieee(pool_, tiles(), 1, [this, out](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; i++)
-        quantise_tile<Decoder::kWide>(x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
-                                      Decoder::kOffset, out + activation_offset(i, 0));
+        quantise_tile(kLayout, x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
+                      out + activation_offset(i, 0));
     });
   }
 
@@ -251,14 +110,27 @@ class QuantisedProduct {
     // The first rows of a chunk come unprefetched, so chunks are not small where they can be large.
     const int64_t chunk = share(groups(), 128 / kLanes);
     run_ieee(pool_, groups(), chunk, [this](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; i++) {
-        const Group g = group(i);
-        for (int64_t t = 0; t < tiles(); t++)
-          tile_of<kStreamTokens>(tokens(t), Stream<Decoder>(g.rows, stride()), blocks(),
-                                 activations_ + activation_offset(t, 0), true,
-                                 g.y + t * tile_tokens_ * g.ldy, g.ldy);
-      }
+      for (int64_t i = begin; i < end; i++) stream_group(group(i));
     });
+  }
+
+  void stream_group(const Group& g) {
+    const int64_t rest = blocks() % kDecoderBlocks, whole = blocks() - rest;
+    run_tiles(g, Stream<Decoder>(g.rows, stride()), 0, whole);
+    if constexpr (RowEnds<Decoder>::kNeeded) {
+      if (rest == 0) return;
+      using EndPanel = Panel<Decoder, 1>;
+      HWY_ALIGN uint8_t panel[kDecoderBlocks * EndPanel::kStep];
+      EndPanel::pack(g.rows + row_bytes(w_.type, 32 * whole), stride(), rest, 0, panel);
+      run_tiles(g, EndPanel(panel), whole, rest);
+    }
+  }
+
+  template <class Source>
+  void run_tiles(const Group& g, const Source& source, int64_t first, int64_t count) {
+    for (int64_t t = 0; t < tiles(); t++)
+      tile_of<kStreamTokens>(tokens(t), source, count, activations_ + activation_offset(t, first),
+                             first == 0, g.y + t * tile_tokens_ * g.ldy, g.ldy);
   }
 
   void run_panels() {
@@ -277,10 +149,10 @@ class QuantisedProduct {
     do {  // once even without blocks: the results are then zero
       const int64_t count = std::min<int64_t>(kPanelBlocks, blocks() - b);
       for (int64_t g = begin; g < end; g++) {
-        const uint8_t* rows = group(g).rows + b * info(w_.type).block_bytes;
+        const uint8_t* rows = group(g).rows + row_bytes(w_.type, 32 * b);
         for (int v = 0; v < kPanelVectors; v++)
-          WeightPanel::template pack<Decoder>(rows + v * kLanes * stride(), stride(), count, v,
-                                              panels + (g - begin) * kPanelBytes);
+          WeightPanel::pack(rows + v * kLanes * stride(), stride(), count, v,
+                            panels + (g - begin) * kPanelBytes);
       }
       for (int64_t i = 0; i < tiles(); i++)
         for (int64_t g = begin; g < end; g++) {
