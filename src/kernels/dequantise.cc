@@ -4,7 +4,8 @@
 
 #include "base/check.h"
 #include "base/half.h"
-#include "kernels/float_environment.h"
+#include "kernels/reference.h"
+#include "kernels/table.h"
 #include "kernels/weight_block.h"
 
 namespace meadow::kernels {
@@ -30,9 +31,10 @@ void quantised_row(DType type, const uint8_t* row, int64_t k, float* out) {
 
 }  // namespace
 
+namespace reference {
+
 void dequantise_row(DType type, const uint8_t* row, int64_t k, float* out) {
   MEADOW_CHECK(k % info(type).block_values == 0);
-  use_ieee_arithmetic();
   switch (type) {
     case DType::kF32:
       if (k > 0) std::memcpy(out, row, static_cast<size_t>(k) * 4);
@@ -46,6 +48,13 @@ void dequantise_row(DType type, const uint8_t* row, int64_t k, float* out) {
     default:
       return quantised_row(type, row, k, out);
   }
+}
+
+}  // namespace reference
+
+void dequantise_row(DType type, const uint8_t* row, int64_t k, float* out) {
+  MEADOW_CHECK(k % info(type).block_values == 0);
+  active_table().dequantise_row(type, row, k, out);
 }
 
 }  // namespace meadow::kernels

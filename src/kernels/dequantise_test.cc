@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "base/bytes.h"
+#include "kernels/each_target.h"
+#include "kernels/reference.h"
 #include "kernels/test_data.h"
 
 namespace meadow::kernels {
@@ -36,6 +38,25 @@ TEST(Dequantise, EqualsTheGgufPackage) {
     EXPECT_EQ(test::difference(got, want), "");
   }
   EXPECT_EQ(types, static_cast<int>(std::size(kDTypes)));
+}
+
+TEST(Dequantise, EveryTargetGivesTheReferencesBits) {
+  Rng rng(3);
+  for (DType type : test::kAllTypes)
+    for (test::Values values : test::kAllValues) {
+      const int64_t unit = info(type).block_values, k = unit == 1 ? 77 : 3 * unit;
+      SCOPED_TRACE(info(type).name);
+      const auto w = test::weights(rng, type, k, 5, values);
+      std::vector<float> want(static_cast<size_t>(k)), got(want.size());
+      for (int64_t r = 0; r < 5; r++) {
+        const uint8_t* row = w.bytes.data() + r * row_bytes(type, k);
+        reference::dequantise_row(type, row, k, want.data());
+        test::on_each_target([&] {
+          dequantise_row(type, row, k, got.data());
+          EXPECT_EQ(test::difference(got, want), "");
+        });
+      }
+    }
 }
 
 }  // namespace

@@ -93,14 +93,28 @@ class TiledActivations {
   const float* tiled_ = nullptr;
 };
 
+// Columns of a piece; pieces are of like size.
+template <class Form>
+int64_t piece_columns(const TiledActivations<Form>& x) {
+  const int64_t most = kPieceFloats / (x.tile_vectors() * Form::kTokens);
+  const int64_t pieces = std::max<int64_t>(1, (x.columns() + most - 1) / most);
+  return (x.columns() + pieces * 8 - 1) / (pieces * 8) * 8;
+}
+// Tiles that a group of rows meets before it moves on.
+template <class Form>
+int64_t tiles_at_once(const TiledActivations<Form>& x) {
+  const int64_t most = kTokensAtOnce / (x.tile_vectors() * Form::kTokens);
+  return std::min(x.tiles(), std::max<int64_t>(1, most));
+}
+
 // Consecutive rows of weights, some columns of them, for consecutive tiles of activations.
 struct GroupPiece {
   const uint8_t* data;  // first row, first column of the piece
   int64_t stride;       // bytes from row to row
   int64_t rows;
   int64_t column, columns;  // of the piece
-  float* sums;              // room of group_sums() floats; unused if all columns are one piece
-  float* y;                 // f32 [rows, n], column distance ldy
+  float* sums;  // tile_sums() for each four rows of each tile; unused if the piece is all
+  float* y;     // f32 [rows, n], column distance ldy
   int64_t ldy;
 };
 
@@ -112,18 +126,19 @@ constexpr int64_t tile_sums() {
 template <class Form, class Stored>
 void multiply_piece(const TiledActivations<Form>& x, const GroupPiece& g, int64_t first_tile,
                     int64_t last_tile) {
-  float* sums = g.sums;
+  const bool first = g.column == 0, last = g.column + g.columns == x.columns();
+  int64_t at = 0;  // in g.sums
   for (int64_t tile = first_tile; tile < last_tile; tile++)
-    for (int64_t r = 0; r < g.rows; r += kFloatRows, sums += tile_sums<Form>()) {
+    for (int64_t r = 0; r < g.rows; r += kFloatRows, at += tile_sums<Form>()) {
       TilePiece p;
       for (int i = 0; i < kFloatRows; i++)  // beyond the last row: that row again
         p.rows[i] = g.data + std::min(r + i, g.rows - 1) * g.stride;
       p.ahead = kFloatRows * g.stride;
       p.columns = g.columns;
       p.x = x.at(tile, g.column);
-      p.sums = sums;
-      p.first = g.column == 0;
-      p.last = g.column + g.columns == x.columns();
+      p.sums = first && last ? nullptr : g.sums + at;
+      p.first = first;
+      p.last = last;
       p.y = g.y + x.first_token(tile) * g.ldy + r;
       p.ldy = g.ldy;
       p.rows_used = static_cast<int>(std::min<int64_t>(kFloatRows, g.rows - r));
@@ -141,22 +156,21 @@ class FloatProduct {
 
   void run() {
     const int64_t groups = (w_.m + kFloatGroup - 1) / kFloatGroup;
-    tiles_at_once_ = std::min<int64_t>(
-        x_.tiles(), std::max<int64_t>(1, kTokensAtOnce / (x_.tile_vectors() * Form::kTokens)));
-    const int64_t sums =
-        x_.tiles() == 1 ? 0 : tiles_at_once_ * kFloatGroup / kFloatRows * tile_sums<Form>();
-    sums_ = scratch_.get<float>(Scratch::kPanels, static_cast<size_t>(pool_.size() * sums));
-    const int64_t chunk =
-        x_.tiles() == 1 ? std::clamp<int64_t>(groups / (4 * pool_.size()), 1, 2) : 1;
-    run_ieee(pool_, groups, chunk, [this, sums](int64_t begin, int64_t end, int worker) {
-      for (int64_t g = begin; g < end; g++) group(g * kFloatGroup, sums_ + worker * sums);
+    const bool stream = x_.tiles() == 1;
+    piece_ = stream ? w_.k : piece_columns(x_);
+    tiles_at_once_ = tiles_at_once(x_);
+    const int64_t room =
+        piece_ == w_.k ? 0 : tiles_at_once_ * kFloatGroup / kFloatRows * tile_sums<Form>();
+    float* sums = scratch_.get<float>(Scratch::kPanels, static_cast<size_t>(pool_.size() * room));
+    const int64_t chunk = stream ? std::clamp<int64_t>(groups / (4 * pool_.size()), 1, 2) : 1;
+    run_ieee(pool_, groups, chunk, [=, this](int64_t begin, int64_t end, int worker) {
+      for (int64_t g = begin; g < end; g++) group(g * kFloatGroup, sums + worker * room);
     });
   }
 
  private:
   void group(int64_t first_row, float* sums) const {
     const int64_t stride = row_bytes(w_.type, w_.k);
-    const int64_t piece = piece_columns();
     GroupPiece g;
     g.stride = stride;
     g.rows = std::min(kFloatGroup, w_.m - first_row);
@@ -166,7 +180,7 @@ class FloatProduct {
     for (int64_t tile = 0; tile < x_.tiles(); tile += tiles_at_once_) {
       g.column = 0;
       do {  // once even without columns: the results are then zero
-        g.columns = std::min(piece, w_.k - g.column);
+        g.columns = std::min(piece_, w_.k - g.column);
         g.data = w_.data + first_row * stride + g.column * Decoder::kBytes;
         multiply_piece<Form, Decoder>(x_, g, tile, std::min(tile + tiles_at_once_, x_.tiles()));
         g.column += g.columns;
@@ -174,21 +188,12 @@ class FloatProduct {
     }
   }
 
-  // Pieces of like size.
-  int64_t piece_columns() const {
-    if (x_.tiles() == 1) return w_.k;
-    const int64_t most = kPieceFloats / (x_.tile_vectors() * Form::kTokens);
-    const int64_t pieces = std::max<int64_t>(1, (w_.k + most - 1) / most);
-    return (w_.k + pieces * 8 - 1) / (pieces * 8) * 8;
-  }
-
   const Matrix& w_;
   float* y_;
   ThreadPool& pool_;
   Scratch& scratch_;
   TiledActivations<Form> x_;
-  int64_t tiles_at_once_ = 0;
-  float* sums_ = nullptr;
+  int64_t piece_ = 0, tiles_at_once_ = 0;
 };
 
 template <class Decoder>

@@ -29,6 +29,14 @@ struct Matrix {
 void matmul(const Matrix& w, const float* x, int64_t n, float* y, ThreadPool& pool,
             Scratch& scratch);
 
+// x[:, t] = Wᵀ y[:, t], the weights dequantised exactly: what the backward of matmul() needs. By
+// the float rule over the rows of W. Same bits for every n, thread count and target. Blocks until
+// done.
+//   y: f32 [m, n], finite      x: f32 [k, n], overwritten; must not overlap y
+// n = 0 and k = 0 do nothing; m = 0 gives zeros.
+void matmul_transposed(const Matrix& w, const float* y, int64_t n, float* x, ThreadPool& pool,
+                       Scratch& scratch);
+
 // One of several products of the same activations.
 struct Product {
   Matrix w;

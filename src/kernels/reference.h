@@ -32,6 +32,13 @@ void matmul_rows(const Matrix& w, const float* x, int64_t n, float* y, int64_t f
                  int64_t last_row);
 void matmul(const Matrix& w, const float* x, int64_t n, float* y);
 
+// Columns [first, last), whole blocks, of matmul_transposed(); x as there.
+void transposed_columns(const Matrix& w, const float* y, int64_t n, float* x, int64_t first,
+                        int64_t last);
+void matmul_transposed(const Matrix& w, const float* y, int64_t n, float* x);
+
+void dequantise_row(DType type, const uint8_t* row, int64_t k, float* out);
+
 void rms_norm(const float* x, const float* weight, float eps, int64_t d, int64_t n, float* y);
 void silu_mul(const float* gate, const float* up, int64_t count, float* out);
 void add(const float* a, const float* b, int64_t count, float* out);

@@ -96,4 +96,25 @@ void matmul(const Matrix& w, const float* x, int64_t n, float* y) {
   matmul_rows(w, x, n, y, 0, w.m);
 }
 
+void transposed_columns(const Matrix& w, const float* y, int64_t n, float* x, int64_t first,
+                        int64_t last) {
+  const int64_t unit = info(w.type).block_values;
+  std::vector<float> block(static_cast<size_t>(unit)), columns(static_cast<size_t>(unit * w.m));
+  for (int64_t c = first; c < last; c += unit) {
+    for (int64_t r = 0; r < w.m; r++) {
+      dequantise_row(w.type, w.data + r * row_bytes(w.type, w.k) + row_bytes(w.type, c), unit,
+                     block.data());
+      for (int64_t i = 0; i < unit; i++)
+        columns[static_cast<size_t>(i * w.m + r)] = block[static_cast<size_t>(i)];
+    }
+    for (int64_t t = 0; t < n; t++)
+      for (int64_t i = 0; i < unit; i++)
+        x[t * w.k + c + i] = dot(columns.data() + i * w.m, y + t * w.m, w.m);
+  }
+}
+
+void matmul_transposed(const Matrix& w, const float* y, int64_t n, float* x) {
+  transposed_columns(w, y, n, x, 0, w.k);
+}
+
 }  // namespace meadow::kernels::reference

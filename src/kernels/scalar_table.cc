@@ -12,6 +12,14 @@ void matmul_over_pool(const Matrix& w, const float* x, int64_t n, float* y, Thre
   });
 }
 
+void transposed_over_pool(const Matrix& w, const float* y, int64_t n, float* x, ThreadPool& pool,
+                          Scratch&) {
+  const int64_t unit = info(w.type).block_values;
+  run_ieee(pool, w.k / unit, (64 + unit - 1) / unit, [&](int64_t begin, int64_t end, int) {
+    reference::transposed_columns(w, y, n, x, begin * unit, end * unit);
+  });
+}
+
 void attention_over_pool(const PageShape& shape, std::span<const uint8_t* const> pages,
                          int64_t first_position, int64_t n, const float* q, int64_t n_head,
                          float scale, float* out, ThreadPool& pool, Scratch&) {
@@ -28,6 +36,8 @@ void attention_over_pool(const PageShape& shape, std::span<const uint8_t* const>
 const Table& scalar_table() {
   static constexpr Table kTable = {
       .matmul = matmul_over_pool,
+      .matmul_transposed = transposed_over_pool,
+      .dequantise_row = reference::dequantise_row,
       .rms_norm = reference::rms_norm,
       .silu_mul = reference::silu_mul,
       .add = reference::add,

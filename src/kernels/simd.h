@@ -10,6 +10,7 @@ namespace meadow::kernels {
 bool target_is_supported(Target target);
 // Put the kernels of `target` into `table`; leave it alone for kScalar or a target not built.
 void fill_matmul(Target target, Table& table);
+void fill_transposed(Target target, Table& table);
 void fill_elementwise(Target target, Table& table);
 
 }  // namespace meadow::kernels

@@ -13,6 +13,8 @@ namespace meadow::kernels {
 // Meanings as in the public headers.
 struct Table {
   void (*matmul)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Scratch&);
+  void (*matmul_transposed)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Scratch&);
+  void (*dequantise_row)(DType, const uint8_t*, int64_t, float*);
   void (*rms_norm)(const float*, const float*, float, int64_t, int64_t, float*);
   void (*silu_mul)(const float*, const float*, int64_t, float*);
   void (*add)(const float*, const float*, int64_t, float*);

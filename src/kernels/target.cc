@@ -106,6 +106,7 @@ const Table& active_table() {
       Table& table = out[static_cast<size_t>(t)];
       table = scalar_table();
       fill_matmul(t, table);
+      fill_transposed(t, table);
       fill_elementwise(t, table);
     }
     return out;

@@ -18,6 +18,12 @@ struct WeightBlock {
   float d, m;
 };
 
+// All of a WeightBlock but its integers.
+struct BlockScales {
+  int32_t scale[2], minimum[2];
+  float d, m;
+};
+
 constexpr bool has_minimum(DType type) {
   return type == DType::kQ4_1 || type == DType::kQ5_1 || type == DType::kQ2_K ||
          type == DType::kQ4_K || type == DType::kQ5_K;
@@ -25,6 +31,8 @@ constexpr bool has_minimum(DType type) {
 
 // Values 32 b … 32 b + 31 of the row. `type` is a quantised type.
 WeightBlock weight_block(DType type, const uint8_t* row, int64_t b);
+// Of part b of the stored block, which begins at p; b is 0 for types of 32 values.
+BlockScales block_scales(DType type, const uint8_t* p, int64_t b);
 
 // Offsets of the numbers that scale a stored block, in bytes; -1 where the type has none.
 struct ScalePlaces {
