@@ -9,6 +9,7 @@
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "kernels/test_data.h"
+#include "order_free/order_free.h"
 
 namespace meadow::bench {
 namespace {
@@ -89,6 +90,11 @@ Case product_case(const std::shared_ptr<Weights>& weights, const std::shared_ptr
       kernels::matmul(weights->next(), io->x.data(), n, io->y.data(), crew->pool, crew->scratch);
     });
   };
+  if (const auto product = order_free::product(w.type, n); product != nullptr)
+    c.order_free = [=] {
+      return seconds_of(
+          [&] { product(weights->next(), io->x.data(), n, io->y.data(), crew->pool); });
+    };
   return c;
 }
 
@@ -118,9 +124,33 @@ struct Caches {
   size_t turn = 0;
 };
 
+// The same for the order-free form: f16, a whole number of its blocks.
+struct FreeCaches {
+  FreeCaches(const PageShape& shape, int64_t depth, int64_t cycle_bytes) {
+    const int64_t positions = (depth + 255) / 256 * 256;
+    const int64_t values = positions * shape.head_dim * shape.n_head_kv;
+    const int64_t count = std::max<int64_t>(1, cycle_bytes / (4 * values));
+    Rng rng(2);
+    const auto some = kernels::test::floats(rng, 4096);
+    memory.resize(static_cast<size_t>(2 * values * count));
+    for (size_t i = 0; i < memory.size(); i++) memory[i] = float_to_half(some[i % some.size()]);
+    for (int64_t i = 0; i < count; i++) {
+      const uint16_t* at = memory.data() + 2 * values * i;
+      caches.push_back({at, at + values, positions, shape.head_dim, shape.n_head_kv});
+    }
+  }
+  const order_free::Cache& next() { return caches[turn++ % caches.size()]; }
+
+  std::vector<uint16_t> memory;
+  std::vector<order_free::Cache> caches;
+  size_t turn = 0;
+};
+
 Case attention_case(const AttentionShape& shape, const PageShape& pages, int64_t depth, int64_t n,
-                    const std::shared_ptr<Caches>& caches, const std::shared_ptr<Activations>& io,
-                    int threads, const std::shared_ptr<Crew>& crew) {
+                    const std::shared_ptr<Caches>& caches,
+                    const std::shared_ptr<FreeCaches>& free_caches,
+                    const std::shared_ptr<Activations>& io, int threads,
+                    const std::shared_ptr<Crew>& crew) {
   Case c;
   c.family = n == 1 ? "decode" : "prefill";
   c.name = info(pages.type).name;
@@ -137,6 +167,13 @@ Case attention_case(const AttentionShape& shape, const PageShape& pages, int64_t
                          io->y.data(), crew->pool, crew->scratch);
     });
   };
+  if (free_caches != nullptr)
+    c.order_free = [=] {
+      return seconds_of([&] {
+        order_free::attention(free_caches->next(), first, n, io->x.data(), shape.n_head, 0.125f,
+                              io->y.data(), crew->pool);
+      });
+    };
   return c;
 }
 
@@ -174,9 +211,14 @@ std::vector<Case> attention_cases(const AttentionShape& shape, const std::vector
     for (DType type : types) {
       const PageShape pages{type, shape.head_dim, shape.n_head_kv};
       const auto caches = std::make_shared<Caches>(pages, depth, cycle_bytes);
+      const bool has_free =
+          type == DType::kF16 && shape.head_dim % 32 == 0 && order_free::has_attention();
+      const auto free_caches =
+          has_free ? std::make_shared<FreeCaches>(pages, depth, cycle_bytes) : nullptr;
       for (int t : threads)
         for (int64_t n : {int64_t{1}, std::min(prefill, depth)})
-          cases.push_back(attention_case(shape, pages, depth, n, caches, io, t, with.at(t)));
+          cases.push_back(
+              attention_case(shape, pages, depth, n, caches, free_caches, io, t, with.at(t)));
     }
   return cases;
 }

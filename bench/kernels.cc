@@ -1,7 +1,7 @@
 // The kernel tables of docs/benchmarks.md: how near the kernels come to what memory and the
 // arithmetic units give, and what the fixed order of sums costs.
 //   bench_kernels [--types Q4_0,F16] [--tokens 1,512] [--threads 1,2] [--rounds 5] [--json]
-//   bench_kernels --attention [--cache f16,f32] [--depths 512,4096,8192]
+//   bench_kernels --attention [--cache f16,f32,q8_0] [--depths 512,4096,8192]
 // Measures the bounds (stream read, peaks) in the same rounds. Prints markdown, or JSON.
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   bool attention = false, json = false;
-  std::vector<std::string> types, cache{"f16", "f32"};
+  std::vector<std::string> types, cache{"f16", "f32", "q8_0"};
   std::vector<int64_t> tokens{1, 2, 4, 8, 16, 32, 128, 512};
   std::vector<int64_t> depths{512, 4096, 8192};
   std::vector<int> threads{1, 2};

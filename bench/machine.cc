@@ -105,7 +105,7 @@ double peak(Unit, Target, ThreadPool&) { return 0; }
 double stream(ByteView memory, ThreadPool& pool) {
   static std::atomic<uint64_t> sink{0};  // keeps the reads
   double best = 0;
-  for (const size_t ahead : {size_t{0}, size_t{2048}, size_t{4096}}) {
+  for (const size_t ahead : {size_t{0}, size_t{4096}, size_t{8192}}) {
     const double taken = seconds_of([&] { sink ^= kernels::stream_read(memory, ahead, pool); });
     best = std::max(best, static_cast<double>(memory.size()) / taken / 1e9);
   }

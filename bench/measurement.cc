@@ -70,7 +70,9 @@ double median(std::vector<double> values) {
 }
 
 Report measure(const std::vector<Case>& cases, const std::vector<int>& threads, int rounds) {
-  const std::vector<uint8_t> memory(kStreamBytes, 1);
+  const std::vector<uint8_t> block(kStreamBytes + 4096, 1);
+  const size_t skip = 4096 - reinterpret_cast<uintptr_t>(block.data()) % 4096;
+  const ByteView memory(block.data() + skip, kStreamBytes);  // a load that crosses lines is slow
   const kernels::Target target = kernels::active_target();
   std::vector<Samples> samples(cases.size());
   std::map<int, std::vector<Limits>> seen;
