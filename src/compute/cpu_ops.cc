@@ -3,6 +3,7 @@
 #include <cfenv>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "base/check.h"
@@ -165,24 +166,45 @@ void CpuOps::matmul_group(std::span<const Weight> weights, Tensor x, std::span<c
   kernels::matmul(products_, at(x), x.n, *crew_, scratch_);
 }
 
+void CpuOps::over_columns(int64_t n, int64_t values_each,
+                          FunctionRef<void(int64_t begin, int64_t end)> body) {
+  constexpr int64_t kWorthIt = 32768;  // values: ten microseconds of work
+  if (n * values_each < kWorthIt) return body(0, n);
+  const int64_t chunk = std::max<int64_t>(kWorthIt / 4 / values_each, 1);
+  crew_->run(static_cast<size_t>(n), static_cast<size_t>(chunk),
+             [&](size_t begin, size_t end, int) {
+               body(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+             });
+}
+
 void CpuOps::add_bias(Tensor x, Weight bias) {
   MEADOW_CHECK(bias.k == x.d);
-  kernels::add_rows(at(x), values(bias), x.d, x.n);
+  over_columns(x.n, x.d, [&, to = at(x)](int64_t begin, int64_t end) {
+    kernels::add_rows(to + begin * x.d, values(bias), x.d, end - begin);
+  });
 }
 
 void CpuOps::add(Tensor a, Tensor b, Tensor out) {
   MEADOW_CHECK(a.d == b.d && a.n == b.n && a.d == out.d && a.n == out.n);
-  kernels::add(at(a), at(b), a.d * a.n, at(out));
+  over_columns(a.n, a.d, [d = a.d, x = at(a), y = at(b), to = at(out)](int64_t begin, int64_t end) {
+    kernels::add(x + begin * d, y + begin * d, (end - begin) * d, to + begin * d);
+  });
 }
 
 void CpuOps::rms_norm(Tensor x, Weight weight, float epsilon, Tensor y) {
   MEADOW_CHECK(x.d == y.d && x.n == y.n && x.d % weight.k == 0);
-  kernels::rms_norm(at(x), values(weight), epsilon, weight.k, x.d / weight.k * x.n, at(y));
+  const int64_t groups = x.d / weight.k * x.n, k = weight.k;
+  over_columns(groups, k, [&, from = at(x), to = at(y)](int64_t begin, int64_t end) {
+    kernels::rms_norm(from + begin * k, values(weight), epsilon, k, end - begin, to + begin * k);
+  });
 }
 
 void CpuOps::silu_mul(Tensor gate, Tensor up, Tensor out) {
   MEADOW_CHECK(gate.d == up.d && gate.n == up.n && gate.d == out.d && gate.n == out.n);
-  kernels::silu_mul(at(gate), at(up), gate.d * gate.n, at(out));
+  over_columns(gate.n, gate.d,
+               [d = gate.d, g = at(gate), u = at(up), to = at(out)](int64_t begin, int64_t end) {
+                 kernels::silu_mul(g + begin * d, u + begin * d, (end - begin) * d, to + begin * d);
+               });
 }
 
 const kernels::RopeTable& CpuOps::rope_table(const Rope& rope, std::span<const Part> parts) {
@@ -205,25 +227,41 @@ void CpuOps::rope(Tensor x, const Rope& rope, std::span<const Part> parts) {
                 rope_style(rope.style));
 }
 
+// Of several values that do not fit the cache the earliest is told.
+Result<void> CpuOps::store_part(const CacheShape& shape, const Part& part, const float* k,
+                                const float* v) {
+  MEADOW_CHECK(pages_suffice(part));
+  pages_.clear();
+  for (const Page& page : part.pages) pages_.push_back(static_cast<uint8_t*>(page.memory));
+  const int64_t width = shape.head_dim * shape.n_head_kv;
+  std::mutex mutex;
+  int64_t failed_at = part.columns;
+  Result<void> result;
+  over_columns(part.columns, 2 * width, [&](int64_t begin, int64_t end) {
+    auto stored = kernels::store_kv(page_shape(shape), pages_, part.first_position + begin,
+                                    end - begin, k + begin * width, v + begin * width);
+    if (stored) return;
+    std::lock_guard lock(mutex);
+    if (begin >= failed_at) return;
+    failed_at = begin;
+    result = std::move(stored);
+  });
+  return result;
+}
+
 void CpuOps::store(const CacheShape& shape, std::span<const Part> parts, Tensor k, Tensor v) {
   const int64_t width = shape.head_dim * shape.n_head_kv;
   MEADOW_CHECK(k.d == width && v.d == width && k.n == v.n && columns_of(parts) == k.n);
   const float *keys = at(k), *values = at(v);
   for (size_t i = 0; i < parts.size(); i++) {
-    const Part& part = parts[i];
-    MEADOW_CHECK(pages_suffice(part));
-    pages_.clear();
-    for (const Page& page : part.pages) pages_.push_back(static_cast<uint8_t*>(page.memory));
     if (check(i)) {
-      auto stored = kernels::store_kv(page_shape(shape), pages_, part.first_position, part.columns,
-                                      keys, values);
-      if (!stored) {
+      if (auto stored = store_part(shape, parts[i], keys, values); !stored) {
         failures_.resize(parts.size());
         failures_[i] = stored.error();
       }
     }
-    keys += width * part.columns;
-    values += width * part.columns;
+    keys += width * parts[i].columns;
+    values += width * parts[i].columns;
   }
 }
 

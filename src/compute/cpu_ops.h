@@ -54,6 +54,11 @@ class CpuOps final : public Ops {
                  float scale, Tensor out) override;
 
  private:
+  // body(begin, end) over n columns, by all threads where that is worth a wake-up.
+  void over_columns(int64_t n, int64_t values_each,
+                    FunctionRef<void(int64_t begin, int64_t end)> body);
+  Result<void> store_part(const CacheShape& shape, const Part& part, const float* k,
+                          const float* v);
   float* at(Tensor t);
   const kernels::Matrix& at(Weight w) const;
   const float* values(Weight vector) const;

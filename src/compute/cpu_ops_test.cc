@@ -98,6 +98,45 @@ TEST(CpuOps, AGroupIsItsProductsOneByOne) {
   }
 }
 
+// Wide enough that the columns are spread over the threads.
+TEST(CpuOps, ManyColumns) {
+  constexpr int64_t kD = 96, kN = 301;
+  CpuOps ops(3);
+  const auto x_values = random_values(kD * kN, 1), y_values = random_values(kD * kN, 2),
+             bias = random_values(kD, 3), norm = random_values(kD / 3, 4);
+  const Weight b = *ops.vector("b", bias), g = *ops.vector("g", norm);
+  const Tensor x = put(ops, kD, kN, x_values), y = put(ops, kD, kN, y_values);
+  std::vector<float> expected = x_values;
+  ops.add_bias(x, b);
+  kernels::reference::add_rows(expected.data(), bias.data(), kD, kN);
+  ops.add(x, y, x);
+  kernels::reference::add(expected.data(), y_values.data(), kD * kN, expected.data());
+  ops.rms_norm(x, g, 1e-5f, x);
+  kernels::reference::rms_norm(expected.data(), norm.data(), 1e-5f, kD / 3, 3 * kN,
+                               expected.data());
+  ops.silu_mul(x, y, x);
+  kernels::reference::silu_mul(expected.data(), y_values.data(), kD * kN, expected.data());
+  EXPECT_EQ(read(ops, x), expected);
+}
+
+TEST(CpuOps, TheEarliestValueThatDoesNotFitIsTold) {
+  CpuOps ops(3);
+  const CacheShape shape{DType::kF16, 64, 2};
+  std::vector<Page> pages;
+  for (int i = 0; i < 4; i++) pages.push_back(*ops.new_page(shape));
+  auto values = random_values(128 * 200, 1);
+  for (int64_t position : {70, 71, 130, 199}) values[static_cast<size_t>(128 * position)] = 1e6f;
+  for (int round = 0; round < 5; round++) {
+    ops.reset();
+    const Tensor k = put(ops, 128, 200, values);
+    ops.store(shape, std::vector<Part>{{200, 0, pages}}, k, k);
+    const auto failed = ops.check(0);
+    ASSERT_FALSE(failed);
+    EXPECT_TRUE(failed.error().message.starts_with("position 70,")) << failed.error().message;
+  }
+  for (Page page : pages) ops.free_page(page);
+}
+
 TEST(CpuOps, NormOfHeads) {
   CpuOps ops(1);
   const auto values = random_values(3 * 8 * 2, 1), norm = random_values(8, 2);

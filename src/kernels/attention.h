@@ -1,6 +1,6 @@
 // Causal attention over a cache of pages, and the writing of those pages.
-// Thread rule: a page is written by one caller while nobody reads it; a ThreadPool and a Scratch
-// serve one call at a time. Owns nothing.
+// Thread rule: a position is written by one caller while nobody reads it, other positions of its
+// page at the same time; a ThreadPool and a Scratch serve one call at a time. Owns nothing.
 #pragma once
 #include <cstddef>
 #include <cstdint>
