@@ -20,7 +20,7 @@ struct BenchCommand {
   bool stream = false, first_token = false, start_here = false;
   bool json = false;
 
-  DType cache_type() const { return cache == "f32" ? DType::kF32 : DType::kF16; }
+  DType cache_type() const { return cache_type_of(cache); }
   BenchPlan plan() const {
     return {prompt, gen, depths, sequences, cache_type(), compute.effective_threads(), compute.pin};
   }
@@ -252,7 +252,7 @@ void add_bench(CLI::App& program, Selection& selection) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--cache-type,--cache", options->cache, "Type of the attention cache")
-      ->check(CLI::IsMember({"f16", "f32"}))
+      ->check(CLI::IsMember(kCacheTypes))
       ->capture_default_str();
   add_compute_options(*command, options->compute);
   add_pin_option(*command, options->compute);

@@ -26,7 +26,7 @@ struct PerplexityCommand {
   ComputeOptions compute;
   bool json = false;
 
-  DType cache_type() const { return cache == "f32" ? DType::kF32 : DType::kF16; }
+  DType cache_type() const { return cache_type_of(cache); }
 };
 
 Result<std::string> read_text(const std::string& path) {
@@ -166,7 +166,7 @@ void add_perplexity(CLI::App& program, Selection& selection) {
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
   command->add_option("--cache-type,--cache", options->cache, "Type of the attention cache")
-      ->check(CLI::IsMember({"f16", "f32"}))
+      ->check(CLI::IsMember(kCacheTypes))
       ->capture_default_str();
   add_compute_options(*command, options->compute);
   add_json_option(*command, options->json);

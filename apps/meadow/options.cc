@@ -68,6 +68,10 @@ void add_compute_options(CLI::App& command, ComputeOptions& options) {
       ->check(CLI::Range(1, 1024));
 }
 
+DType cache_type_of(std::string_view name) {
+  return name == "f32" ? DType::kF32 : name == "q8_0" ? DType::kQ8_0 : DType::kF16;
+}
+
 void add_pin_option(CLI::App& command, ComputeOptions& options) {
   command.add_flag("--pin", options.pin,
                    "Tie the threads beside the first to one processor each; an error where that is "
@@ -125,7 +129,7 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--cache", options.cache, "Type of the attention cache with --local")
-      ->check(CLI::IsMember({"f16", "f32"}))
+      ->check(CLI::IsMember(kCacheTypes))
       ->capture_default_str();
   command
       .add_option("--codec", options.codec,

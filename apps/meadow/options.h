@@ -41,6 +41,10 @@ void add_compute_options(CLI::App& command, ComputeOptions& options);
 // For commands that keep computing.
 void add_pin_option(CLI::App& command, ComputeOptions& options);
 
+// Types of an attention cache, as options spell them.
+inline const std::vector<std::string> kCacheTypes = {"f16", "f32", "q8_0"};
+DType cache_type_of(std::string_view name);  // one of them
+
 // Of every command that answers a prompt.
 struct AnswerOptions {
   std::string model;
@@ -54,7 +58,7 @@ struct AnswerOptions {
   bool show_route = false;
   bool stats = false;
 
-  DType cache_type() const { return cache == "f32" ? DType::kF32 : DType::kF16; }
+  DType cache_type() const { return cache_type_of(cache); }
 };
 void add_answer_options(CLI::App& command, AnswerOptions& options);
 

@@ -31,7 +31,7 @@ struct Page {
 
 // What the pages of a cache hold; the same for every block of a model.
 struct CacheShape {
-  DType type = DType::kF16;  // kF16 or kF32
+  DType type = DType::kF16;  // kF16, kF32 or kQ8_0
   int64_t head_dim = 0;
   int64_t n_head_kv = 0;
 };

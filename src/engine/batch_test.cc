@@ -169,7 +169,7 @@ TEST_P(Batch, LogitsOfManySequences) {
 INSTANTIATE_TEST_SUITE_P(Models, Batch,
                          ::testing::Values(Case{"q4_0_f16", DType::kQ4_0, DType::kF16, 2, 32},
                                            Case{"q4_1_f32", DType::kQ4_1, DType::kF32, 1, 7},
-                                           Case{"q8_0_f16", DType::kQ8_0, DType::kF16, 1, 256},
+                                           Case{"q8_0_q8_0", DType::kQ8_0, DType::kQ8_0, 1, 256},
                                            Case{"bf16_f16", DType::kBF16, DType::kF16, 2, 1}),
                          [](const auto& test) { return test.param.label; });
 

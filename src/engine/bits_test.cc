@@ -42,6 +42,8 @@ std::vector<Case> cases() {
       make("llama_f16_linear", [](TestModel& m) { m.type = DType::kF16, m.linear_scale = 4; }),
       make("qwen2_q8_0",
            [](TestModel& m) { m.architecture = "qwen2", m.type = DType::kQ8_0, m.head_dim = 16; }),
+      make(
+          "llama_q8_0_cache_q8_0", [](TestModel& m) { m.type = DType::kQ8_0; }, DType::kQ8_0),
       make("qwen3_q4_0", [](TestModel& m) { m.architecture = "qwen3", m.type = DType::kQ4_0; }),
       make(
           "qwen3_bf16",

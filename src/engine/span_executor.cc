@@ -17,8 +17,8 @@ Result<void> check_options(const SpanOptions& o, const model::Hyperparameters& h
   if (o.blocks.empty() || !BlockRange{0, h.n_blocks}.contains(o.blocks))
     return fail(Code::kInvalidArgument, "blocks {}:{} are not in a model of {} blocks",
                 o.blocks.first, o.blocks.last, h.n_blocks);
-  if (o.cache_type != DType::kF16 && o.cache_type != DType::kF32)
-    return fail(Code::kInvalidArgument, "a cache of type {}; expected F16 or F32",
+  if (o.cache_type != DType::kF16 && o.cache_type != DType::kF32 && o.cache_type != DType::kQ8_0)
+    return fail(Code::kInvalidArgument, "a cache of type {}; expected F16, F32 or Q8_0",
                 info(o.cache_type).name);
   if (o.threads < 1 || o.threads > kMaxThreads)
     return fail(Code::kInvalidArgument, "{} threads; expected 1 to {}", o.threads, kMaxThreads);

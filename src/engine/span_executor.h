@@ -23,7 +23,7 @@ namespace meadow::engine {
 
 struct SpanOptions {
   BlockRange blocks;               // to hold
-  DType cache_type = DType::kF16;  // or kF32
+  DType cache_type = DType::kF16;  // or kF32, kQ8_0
   int threads = 1;                 // the caller included
   int64_t cache_tokens = 0;        // positions per held block that sessions may reserve in all
   int64_t chunk_tokens = 256;      // positions that go through the blocks together, at most
@@ -137,7 +137,7 @@ struct BlockCost {
   uint64_t weight_bytes = 0;       // of the largest block of the file
   uint64_t cache_token_bytes = 0;  // of one cached position
 };
-// Reads the directory only. `cache_type` is kF16 or kF32.
+// Reads the directory only. `cache_type` as in SpanOptions.
 Result<BlockCost> block_cost(const format::ModelFile& file, DType cache_type);
 
 }  // namespace meadow::engine

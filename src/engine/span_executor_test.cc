@@ -81,7 +81,7 @@ TEST_F(Executor, RefusesImpossibleOptions) {
   EXPECT_EQ(with([](auto& o) { o.blocks = {0, 5}; }), Code::kInvalidArgument);
   EXPECT_EQ(with([](auto& o) { o.blocks = {2, 2}; }), Code::kInvalidArgument);
   EXPECT_EQ(with([](auto& o) { o.blocks = {-1, 2}; }), Code::kInvalidArgument);
-  EXPECT_EQ(with([](auto& o) { o.cache_type = DType::kQ8_0; }), Code::kInvalidArgument);
+  EXPECT_EQ(with([](auto& o) { o.cache_type = DType::kQ4_0; }), Code::kInvalidArgument);
   EXPECT_EQ(with([](auto& o) { o.threads = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(with([](auto& o) { o.cache_tokens = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(with([](auto& o) { o.chunk_tokens = 0; }), Code::kInvalidArgument);
