@@ -26,6 +26,11 @@ struct Case {
   DType cache = DType::kF16;
 };
 
+// For types in blocks of 256 values.
+void wide(TestModel& m, DType type) {
+  m.type = type, m.n_blocks = 2, m.n_embd = 256, m.n_ff = 256, m.head_dim = 64, m.n_vocab = 8;
+}
+
 std::vector<Case> cases() {
   const auto make = [](std::string label, auto change, DType cache = DType::kF16) {
     Case c{std::move(label), {}, cache};
@@ -49,6 +54,12 @@ std::vector<Case> cases() {
           "qwen3_bf16",
           [](TestModel& m) { m.architecture = "qwen3", m.type = DType::kBF16, m.n_head = 6; },
           DType::kF32),
+      make("llama_mxfp4", [](TestModel& m) { m.type = DType::kMXFP4; }),
+      make("qwen3_iq4_nl", [](TestModel& m) { m.architecture = "qwen3", m.type = DType::kIQ4_NL; }),
+      make("qwen2_q5_1", [](TestModel& m) { m.architecture = "qwen2", m.type = DType::kQ5_1; }),
+      make("llama_q4_k", [](TestModel& m) { wide(m, DType::kQ4_K); }),
+      make("qwen2_q2_k", [](TestModel& m) { m.architecture = "qwen2", wide(m, DType::kQ2_K); }),
+      make("qwen3_q6_k", [](TestModel& m) { m.architecture = "qwen3", wide(m, DType::kQ6_K); }),
   };
 }
 

@@ -12,6 +12,8 @@ model::testing::TestModel small(const char* architecture, DType type) {
   model::testing::TestModel m;
   m.architecture = architecture, m.type = type;
   m.n_blocks = 2, m.n_embd = 32, m.n_ff = 32, m.n_vocab = 20, m.n_head = 2, m.n_head_kv = 1;
+  if (info(type).block_values == 256)
+    m.n_blocks = 1, m.n_embd = 256, m.n_ff = 256, m.head_dim = 128;
   return m;
 }
 
@@ -19,7 +21,8 @@ TEST(Damaged, AnErrorOrFiniteLogits) {
   Rng rng(11);
   int failed = 0, ran = 0;
   for (const char* architecture : {"llama", "qwen2", "qwen3"})
-    for (DType type : {DType::kQ4_1, DType::kQ8_0, DType::kF16}) {
+    for (DType type : {DType::kQ4_1, DType::kQ8_0, DType::kF16, DType::kIQ4_NL, DType::kMXFP4,
+                       DType::kQ5_1, DType::kQ3_K, DType::kQ5_K}) {
       const Bytes whole = model::testing::make_gguf(small(architecture, type));
       ASSERT_TRUE(exercise(whole));
       for (int round = 0; round < 150; round++) {

@@ -9,11 +9,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "dequantised_model.h"
 #include "engine/model_ends.h"
 #include "engine/span_executor.h"
-#include "format/gguf_writer.h"
 #include "golden_file.h"
-#include "kernels/dequantise.h"
 #include "kernels/target.h"
 
 namespace meadow::golden {
@@ -97,34 +96,6 @@ Errors errors(const Golden& golden, const std::vector<float>& values) {
     out.add(std::span(values).subspan(at, golden.n_best),
             std::span(golden.truth).subspan(at, golden.n_best));
   return out;
-}
-
-// The same model with every weight in F32: hyperparameters and tensors, no tokenizer.
-std::shared_ptr<format::ModelFile> dequantised(const format::ModelFile& file) {
-  format::GgufWriter writer;
-  for (const auto& [key, value] : file.metadata().entries()) {
-    if (key == "general.architecture")
-      writer.add_string(key, as_text(value.bytes));
-    else if (key.starts_with("llama.") && format::fixed_bytes(value.type) != 0)
-      writer.add_raw(key, value.type, value.bytes);
-  }
-  for (const format::TensorInfo& t : file.tensors()) {
-    const auto type = file.dtype_of(t);
-    const auto data = file.data(t);
-    MEADOW_CHECK(type.has_value() && data.has_value());
-    const int64_t k = t.shape[0], rows = t.shape.size() > 1 ? t.shape[1] : 1;
-    Bytes out(static_cast<size_t>(k * rows) * sizeof(float));
-    std::vector<float> row(static_cast<size_t>(k));
-    for (int64_t r = 0; r < rows; r++) {
-      kernels::dequantise_row(*type, data->data() + r * row_bytes(*type, k), k, row.data());
-      std::memcpy(out.data() + static_cast<size_t>(r * k) * sizeof(float), row.data(),
-                  row.size() * sizeof(float));
-    }
-    writer.add_tensor(t.name, info(DType::kF32).ggml_type, t.shape, std::move(out));
-  }
-  auto opened = format::ModelFile::open(std::make_shared<format::MemorySource>(writer.bytes()));
-  MEADOW_CHECK(opened.has_value());
-  return *opened;
 }
 
 class RealModel : public ::testing::Test {
