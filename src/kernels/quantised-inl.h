@@ -20,13 +20,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
-constexpr int kStreamTokens = 4;  // tokens of a tile over streamed weights
-constexpr int kStreamMost = 12;   // above, unpacking panels pays
-constexpr int kPanelTokens = 6;   // tokens of a tile over a panel
-constexpr int kPanelVectors = 2;  // vectors of rows in a panel
-constexpr int kPanelBlocks =
-    32;  // blocks of a row in a panel: a tile of activations fits the L1 cache
-constexpr int kPanelsAtOnce = 4;  // panels that share it
+constexpr int kStreamTokens = 4;                          // tokens of a tile over streamed weights
+constexpr int kStreamMost = HWY_MAX_BYTES == 64 ? 8 : 4;  // above, unpacking panels pays
+constexpr int kPanelTokens = 6;                           // tokens of a tile over a panel
+constexpr int kPanelVectors = 2;                          // vectors of rows in a panel
+// Few tokens: one panel that stays in the L1 cache beside the activations that meet it. More:
+// several, in the L2 cache, share a tile of activations in the L1.
+constexpr int kFewTokens = 64;
+constexpr int kFewPanelBytes = 24 * 1024;
+constexpr int kPanelsAtOnce = 4;
+constexpr int kPanelBlocks = 16;
 
 // One product. Rows are taken in groups of whole vectors; the last group, if it is not whole, is
 // copied and padded with zero rows, and its results go through a buffer.
@@ -38,7 +41,9 @@ class QuantisedProduct {
       : w_(w), x_(x), n_(n), y_(y), pool_(pool), scratch_(scratch) {}
 
   void run() {
-    const bool stream = n_ <= kStreamMost;
+    const bool stream = n_ <= kStreamMost, few = n_ <= kFewTokens;
+    panel_blocks_ = few ? kFewBlocks : std::max(kFewBlocks, kPanelBlocks);
+    panels_at_once_ = few ? 1 : kPanelsAtOnce;
     const int most = stream ? kStreamTokens : kPanelTokens;
     const int64_t tiles_needed = (n_ + most - 1) / most;
     tile_tokens_ = static_cast<int>((n_ + tiles_needed - 1) / tiles_needed);  // tiles of like size
@@ -53,7 +58,11 @@ class QuantisedProduct {
  private:
   using WeightPanel = Panel<Decoder, kPanelVectors>;
   static constexpr ActivationLayout kLayout = layout_for<Decoder>();
-  static constexpr int64_t kPanelBytes = kPanelBlocks * WeightPanel::kStep;
+  // Whole decoders.
+  static constexpr int kFewBlocks =
+      kDecoderBlocks * static_cast<int>(std::clamp<int64_t>(
+                           kFewPanelBytes / WeightPanel::kStep / kDecoderBlocks, 1, 4));
+  int64_t panel_bytes() const { return panel_blocks_ * WeightPanel::kStep; }
 
   int64_t blocks() const { return w_.k / 32; }
   int64_t stride() const { return row_bytes(w_.type, w_.k); }
@@ -116,12 +125,13 @@ class QuantisedProduct {
 
   void stream_group(const Group& g) {
     const int64_t rest = blocks() % kDecoderBlocks, whole = blocks() - rest;
-    run_tiles(g, Stream<Decoder>(g.rows, stride()), 0, whole);
+    // The rows after these, in the order of addresses, are wanted next.
+    run_tiles(g, Stream<Decoder>(g.rows, stride(), g.rows + kLanes * stride()), 0, whole);
     if constexpr (RowEnds<Decoder>::kNeeded) {
       if (rest == 0) return;
       using EndPanel = Panel<Decoder, 1>;
       HWY_ALIGN uint8_t panel[kDecoderBlocks * EndPanel::kStep];
-      EndPanel::pack(g.rows + row_bytes(w_.type, 32 * whole), stride(), rest, 0, panel);
+      EndPanel::pack(g.rows + row_bytes(w_.type, 32 * whole), stride(), rest, 0, g.rows, panel);
       run_tiles(g, EndPanel(panel), whole, rest);
     }
   }
@@ -134,35 +144,45 @@ class QuantisedProduct {
   }
 
   void run_panels() {
-    constexpr int64_t kBytes = kPanelsAtOnce * kPanelBytes;
+    const int64_t bytes = panels_at_once_ * panel_bytes();
     uint8_t* panels =
-        scratch_.get<uint8_t>(Scratch::kPanels, static_cast<size_t>(pool_.size() * kBytes));
+        scratch_.get<uint8_t>(Scratch::kPanels, static_cast<size_t>(pool_.size() * bytes));
     run_ieee(pool_, groups(), share(groups(), kPanelsAtOnce),
-             [this, panels](int64_t begin, int64_t end, int worker) {
-               panel_groups(begin, end, panels + worker * kBytes);
+             [this, panels, bytes](int64_t begin, int64_t end, int worker) {
+               for (int64_t g = begin; g < end; g += panels_at_once_)
+                 panel_groups(g, std::min(end, g + panels_at_once_), panels + worker * bytes);
              });
   }
 
-  // Groups [begin, end), at most kPanelsAtOnce.
+  // Groups [begin, end), at most panels_at_once_.
   void panel_groups(int64_t begin, int64_t end, uint8_t* panels) {
     int64_t b = 0;
     do {  // once even without blocks: the results are then zero
-      const int64_t count = std::min<int64_t>(kPanelBlocks, blocks() - b);
-      for (int64_t g = begin; g < end; g++) {
-        const uint8_t* rows = group(g).rows + row_bytes(w_.type, 32 * b);
-        for (int v = 0; v < kPanelVectors; v++)
-          WeightPanel::pack(rows + v * kLanes * stride(), stride(), count, v,
-                            panels + (g - begin) * kPanelBytes);
-      }
+      const int64_t count = std::min<int64_t>(panel_blocks_, blocks() - b);
+      pack_groups(begin, end, b, count, panels);
       for (int64_t i = 0; i < tiles(); i++)
         for (int64_t g = begin; g < end; g++) {
           const Group to = group(g);
-          tile_of<kPanelTokens>(tokens(i), WeightPanel(panels + (g - begin) * kPanelBytes), count,
+          tile_of<kPanelTokens>(tokens(i), WeightPanel(panels + (g - begin) * panel_bytes()), count,
                                 activations_ + activation_offset(i, b), b == 0,
                                 to.y + i * tile_tokens_ * to.ldy, to.ldy);
         }
       b += count;
     } while (b < blocks());
+  }
+
+  // Unpacks blocks [b, b + count) of groups [begin, end) and prefetches the groups after them, in
+  // the order of addresses.
+  void pack_groups(int64_t begin, int64_t end, int64_t b, int64_t count, uint8_t* panels) {
+    const int64_t before = row_bytes(w_.type, 32 * b), step = row_bytes(w_.type, 32 * count);
+    const uint8_t* ahead =
+        w_.data + end * group_rows_ * stride() + (end - begin) * group_rows_ * before;
+    for (int64_t g = begin; g < end; g++)
+      for (int v = 0; v < kPanelVectors; v++) {
+        WeightPanel::pack(group(g).rows + before + v * kLanes * stride(), stride(), count, v, ahead,
+                          panels + (g - begin) * panel_bytes());
+        ahead += kLanes * step;
+      }
   }
 
   const Matrix& w_;
@@ -171,6 +191,7 @@ class QuantisedProduct {
   float* y_;
   ThreadPool& pool_;
   Scratch& scratch_;
+  int64_t panel_blocks_ = 0, panels_at_once_ = 0;
   int tile_tokens_ = 0;
   int64_t group_rows_ = 0;
   const int32_t* activations_ = nullptr;

@@ -30,9 +30,9 @@ class Stream {
   // Bytes of a row that a decoder takes.
   static constexpr int64_t kStep = row_bytes(Decoder::kType, 32 * kBlocks);
 
-  // kLanes rows, each of whole steps.
-  Stream(const uint8_t* rows, int64_t stride)
-      : next_(rows), ahead_(rows + kLanes * stride), stride_(stride) {}
+  // kLanes rows, each of whole steps.    ahead: what to prefetch meanwhile, as many bytes; anything
+  Stream(const uint8_t* rows, int64_t stride, const uint8_t* ahead)
+      : next_(rows), ahead_(ahead), stride_(stride) {}
 
   HWY_INLINE void next() {
     at_ = next_;
@@ -40,7 +40,6 @@ class Stream {
     decoder_.load(at_, stride_);
   }
   HWY_INLINE void load_block(int b) {
-    // The rows after these, in the order of addresses: they are wanted next.
     constexpr int64_t kAhead = kLanes * kStep / kBlocks;
     MEADOW_UNROLL for (int64_t i = 0; i < kAhead; i += 64)
         __builtin_prefetch(ahead_ + i, 0, kPrefetchLocality);
@@ -78,7 +77,7 @@ class RowEnds {
       std::memcpy(copy_ + r * kStep, rows + r * stride,
                   static_cast<size_t>(row_bytes(Decoder::kType, 32 * blocks)));
   }
-  Stream<Decoder> stream() const { return {copy_, kStep}; }
+  Stream<Decoder> stream() const { return {copy_, kStep, copy_}; }
 
  private:
   static constexpr int64_t kStep = Stream<Decoder>::kStep;
@@ -119,11 +118,12 @@ class Panel {
   }
   HWY_INLINE V16 minimums(int v, int) const { return hn::BitCast(d16, get(v, kMinimums)); }
 
-  // Unpacks vector v of rows, `blocks` blocks of it.
-  static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, uint8_t* out) {
+  // Unpacks vector v of rows, `blocks` blocks of it, and prefetches as many bytes from `ahead`.
+  static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, const uint8_t* ahead,
+                   uint8_t* out) {
     const int64_t rest = blocks % kDecoderBlocks, whole = blocks - rest;
     out += v * HWY_MAX_BYTES;
-    pack<false>(Stream<Decoder>(rows, stride), whole, out);
+    pack<false>(Stream<Decoder>(rows, stride, ahead), whole, out);
     if constexpr (RowEnds<Decoder>::kNeeded) {
       if (rest == 0) return;
       const RowEnds<Decoder> ends(rows + row_bytes(Decoder::kType, 32 * whole), stride, rest);
