@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "client/process_memory.h"
-#include "kernels/matmul.h"
+#include "kernels/attention.h"
 #include "meadow/interrupt.h"
 
 namespace meadow::apps {
@@ -127,14 +127,15 @@ Result<void> Answering::start_local(int64_t context) {
 
 Result<void> Answering::start_swarm(int64_t context, const CancelToken* cancel) {
   MEADOW_TRY(const Digest fingerprint, file_->fingerprint());
-  MEADOW_TRY(node_, Node::join(options_.join, clock_, fingerprint, cancel));
+  MEADOW_TRY(node_,
+             Node::join(options_.join, clock_, fingerprint, options_.answer.cache_type(), cancel));
   swarm::SessionOptions session;
   session.n_blocks = parameters_.n_blocks;
   session.n_embd = parameters_.n_embd;
   session.max_tokens = context;
   session.codec = *swarm::codec_from(options_.answer.codec);
   session.fingerprint = fingerprint;
-  session.numerics = kernels::kNumericsVersion;
+  session.numerics = kernels::numerics_id(options_.answer.cache_type());
   session.push = !options_.answer.no_push;
   session.give_up_after = from_seconds(options_.join.timeout_s);
   rng_ = std::make_unique<Rng>(random_seed());

@@ -34,7 +34,7 @@ Result<server::DaemonOptions> daemon_options(const ServeCommand& command) {
   options.num_blocks = command.num_blocks;
   options.threads = command.compute.effective_threads();
   options.pin = command.compute.pin;
-  options.cache_type = command.cache == "f32" ? DType::kF32 : DType::kF16;
+  options.cache_type = cache_type_of(command.cache);
   options.cache_tokens = command.cache_tokens;
   options.reserve_bytes = static_cast<uint64_t>(command.reserve_gb * 1e9);
   return options;
@@ -108,7 +108,9 @@ Result<ExitCode> run(ServeCommand& command) {
                 "the invite is for the model with fingerprint {}, {} has {}: use the same file as "
                 "the others",
                 hex(in.fingerprint, 4), command.model, hex(fingerprint, 4));
-  MEADOW_TRY(const auto node, Node::start(command.join, {"server", fingerprint, false}, clock));
+  MEADOW_TRY(const auto node,
+             Node::start(command.join, {"server", fingerprint, false, cache_type_of(command.cache)},
+                         clock));
   if (!in.peers.empty()) {
     // A server that comes back before its bootstrap peer is still of use to those who know it.
     if (auto connected = node->wait_connected(cancel); !connected) {
@@ -158,8 +160,8 @@ void add_serve(CLI::App& program, Selection& selection) {
                    "Positions of attention cache for all sessions together (default: what fits)")
       ->type_name("N")
       ->check(CLI::Range(64, 1 << 28));
-  command->add_option("--cache", options->cache, "Type of the attention cache")
-      ->check(CLI::IsMember({"f16", "f32"}))
+  command->add_option("--cache-type,--cache", options->cache, "Type of the attention cache")
+      ->check(CLI::IsMember(kCacheTypes))
       ->capture_default_str();
   command->add_flag("--stats", options->stats,
                     "Say what each session was given and took, and all of it on leaving");

@@ -16,7 +16,7 @@ namespace {
 
 struct StatusCommand {
   JoinOptions join;
-  std::string invite, model;
+  std::string invite, model, cache = "f16";
   double wait_s = 3;
   bool json = false;
 };
@@ -141,7 +141,8 @@ Result<ExitCode> run(StatusCommand& command) {
     MEADOW_TRY(const Entrance in, entrance(command.join));
     fingerprint = in.fingerprint;
   }
-  MEADOW_TRY(const auto node, Node::join(command.join, clock, fingerprint, &Interrupt::token()));
+  MEADOW_TRY(const auto node, Node::join(command.join, clock, fingerprint,
+                                         cache_type_of(command.cache), &Interrupt::token()));
   gather(*node, command.wait_s);
   const Servers servers = node->membership().servers();
   if (command.json)
@@ -164,6 +165,10 @@ void add_status(CLI::App& program, Selection& selection) {
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
   add_join_options(*command, options->join, "");
+  command
+      ->add_option("--cache-type,--cache", options->cache, "Only servers with this attention cache")
+      ->check(CLI::IsMember(kCacheTypes))
+      ->capture_default_str();
   add_json_option(*command, options->json);
   command->callback([&selection, options] {
     selection.json = &options->json;

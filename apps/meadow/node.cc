@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "kernels/matmul.h"
+#include "kernels/attention.h"
 #include "meadow/terminal.h"
 #include "meadow/version.h"
 #include "swarm/address.h"
@@ -123,7 +123,7 @@ Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOption
   swarm::MembershipOptions membership;
   membership.swarm = node->entrance_.swarm;
   membership.fingerprint = node_options.fingerprint;
-  membership.numerics = kernels::kNumericsVersion;
+  membership.numerics = kernels::numerics_id(node_options.cache_type);
   membership.version = kVersion;
   membership.measure_rtt = node_options.measure_rtt;
   node->membership_ = std::make_unique<swarm::Membership>(
@@ -137,7 +137,8 @@ Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOption
 }
 
 Result<std::unique_ptr<Node>> Node::join(const JoinOptions& options, const Clock& clock,
-                                         const Digest& fingerprint, const CancelToken* cancel) {
+                                         const Digest& fingerprint, DType cache_type,
+                                         const CancelToken* cancel) {
   MEADOW_TRY(const Entrance in, entrance(options));
   if (in.peers.empty())
     return fail(Code::kInvalidArgument,
@@ -148,7 +149,7 @@ Result<std::unique_ptr<Node>> Node::join(const JoinOptions& options, const Clock
                 "the invite is for the model with fingerprint {}, the file given has {}: use the "
                 "same file as the servers",
                 hex(in.fingerprint, 4), hex(fingerprint, 4));
-  MEADOW_TRY(auto node, Node::start(options, {"client", fingerprint, true}, clock));
+  MEADOW_TRY(auto node, Node::start(options, {"client", fingerprint, true, cache_type}, clock));
   MEADOW_TRY_VOID(node->wait_connected(cancel));
   return node;
 }

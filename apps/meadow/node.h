@@ -35,6 +35,7 @@ struct NodeOptions {
   std::string role = "client";  // in the name of the identity file
   Digest fingerprint;           // of the model; zero: of any
   bool measure_rtt = false;
+  DType cache_type = DType::kF16;  // servers with another are ignored
 };
 
 class Node {
@@ -45,7 +46,8 @@ class Node {
   // start() and wait_connected(), for clients. kInvalidArgument without anybody to join, or if the
   // invite is for another model.
   static Result<std::unique_ptr<Node>> join(const JoinOptions& options, const Clock& clock,
-                                            const Digest& fingerprint, const CancelToken* cancel);
+                                            const Digest& fingerprint, DType cache_type,
+                                            const CancelToken* cancel);
   ~Node();
 
   // Blocks until another member has answered. If none of those to join does within a few seconds:

@@ -128,7 +128,9 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
       ->type_name("TEXT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--cache", options.cache, "Type of the attention cache with --local")
+  command
+      .add_option("--cache-type,--cache", options.cache,
+                  "Type of the attention cache; servers with another are not used")
       ->check(CLI::IsMember(kCacheTypes))
       ->capture_default_str();
   command

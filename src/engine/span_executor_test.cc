@@ -137,7 +137,7 @@ TEST(Overflow, IsAnErrorOfItsSessionOnly) {
     return positions(input, m.n_embd, first, last);
   };
   const SessionId other = session_id(2);
-  for (DType cache : {DType::kF16, DType::kF32}) {
+  for (DType cache : {DType::kF16, DType::kF32, DType::kQ8_0}) {
     const SpanOptions options{{0, 4}, cache, 1, 1024, 32};
     auto whole = make_executor(file, options), executor = make_executor(file, options);
     ASSERT_TRUE(whole->open(kId, {0, 4}, 100));

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/half.h"
 #include "kernels/float_environment.h"
+#include "kernels/matmul.h"
 #include "kernels/page.h"
 #include "kernels/table.h"
 
@@ -74,6 +75,12 @@ int64_t store_head(const PageLayout& layout, uint8_t* page, int64_t head, int64_
 }
 
 }  // namespace
+
+uint32_t numerics_id(DType cache_type) {
+  MEADOW_CHECK(is_cache_type(cache_type));
+  const uint32_t type = cache_type == DType::kF16 ? 0 : cache_type == DType::kF32 ? 1 : 2;
+  return kNumericsVersion + (type << 8);
+}
 
 size_t PageShape::bytes() const {
   return static_cast<size_t>(n_head_kv * PageLayout(*this).head_bytes);

@@ -24,6 +24,10 @@ constexpr bool is_cache_type(DType type) {
   return type == DType::kF16 || type == DType::kF32 || type == DType::kQ8_0;
 }
 
+// The numerics id of docs/numerics.md: what must be equal where bits are to be equal, the version
+// and the type of the cache. That of F16 is the version alone.
+uint32_t numerics_id(DType cache_type);
+
 // The layout inside a page is private to this folder.
 struct PageShape {
   DType type;  // a cache type

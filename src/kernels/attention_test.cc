@@ -164,6 +164,12 @@ TEST(Attention, Q8CacheRoundsToTheScaleOfItsBlock) {
   EXPECT_EQ(through_q8_0({127 * 0x1.6p-24f}), (std::vector<float>{127 * 0x1p-24f}));
 }
 
+TEST(Attention, NumericsIdTellsVersionAndCache) {
+  EXPECT_EQ(numerics_id(DType::kF16), 1u);
+  EXPECT_EQ(numerics_id(DType::kF32), 257u);
+  EXPECT_EQ(numerics_id(DType::kQ8_0), 513u);
+}
+
 TEST(Attention, StoringRefusesWhatItsTypeCannotHold) {
   const float infinity = std::numeric_limits<float>::infinity();
   const auto stores = [](DType type, float key, float value) {

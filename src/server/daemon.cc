@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/rng.h"
-#include "kernels/matmul.h"
+#include "kernels/attention.h"
 #include "server/capacity.h"
 #include "server/self_check.h"
 #include "swarm/placement.h"
@@ -170,7 +170,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   service.max_context = std::min(h.n_ctx, span.cache_tokens);
   service.on_session_end = options.on_session_end;
   MEADOW_TRY(service.fingerprint, file->fingerprint());
-  service.numerics = kernels::kNumericsVersion;
+  service.numerics = kernels::numerics_id(options.cache_type);
   daemon->service_ = std::make_unique<swarm::SpanService>(service, *daemon->compute_,
                                                           *daemon->worker_, push, clock);
   daemon->beater_ =

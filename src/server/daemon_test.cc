@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "kernels/matmul.h"
+#include "kernels/attention.h"
 #include "model/testing/test_model.h"
 #include "rpc/grpc_connector.h"
 #include "rpc/grpc_member.h"
@@ -32,7 +32,7 @@ std::shared_ptr<format::ModelFile> model_file(uint64_t seed = 1) {
 // One member of the swarm "test". Without `listens` a client.
 struct Peer {
   explicit Peer(uint8_t number, std::vector<std::string> join, bool listens = true,
-                Digest fingerprint = {}, bool insecure = false)
+                Digest fingerprint = {}, bool insecure = false, DType cache = DType::kF16)
       : identity(Identity::from_seed(Bytes(32, number))),
         options{identity, {"test", "secret"}, insecure},
         links(options, kClock),
@@ -43,7 +43,7 @@ struct Peer {
     swarm::MembershipOptions m;
     m.swarm = options.swarm;
     m.fingerprint = fingerprint;
-    m.numerics = kernels::kNumericsVersion;
+    m.numerics = kernels::numerics_id(cache);
     m.version = "0.1.0";
     m.measure_rtt = !listens;
     m.exchange_period = 100ms;
@@ -118,7 +118,7 @@ std::unique_ptr<swarm::InferenceSession> session_of(Peer& client, swarm::EventIn
   o.n_embd = h.n_embd;
   o.max_tokens = 256;
   o.fingerprint = *file.fingerprint();
-  o.numerics = kernels::kNumericsVersion;
+  o.numerics = kernels::numerics_id(DType::kF16);
   o.give_up_after = 15s;
   return std::make_unique<swarm::InferenceSession>(o, client.connector, *client.membership, inbox,
                                                    kClock, rng);
@@ -252,6 +252,25 @@ TEST_F(DaemonTest, AnotherModelIsNotServedTogether) {
   ASSERT_TRUE(wait_until([&] { return client.membership->online().size() == 1; }));
   EXPECT_EQ(client.membership->online()[0].peer.id, a->identity.id());
   EXPECT_EQ(client.membership->ignored()[0].peer.id, other.identity.id());
+}
+
+TEST_F(DaemonTest, AnotherCacheTypeIsNotServedTogether) {
+  Peer other(1, entrance(), true, fingerprint, false, DType::kQ8_0);
+  DaemonOptions o;
+  o.blocks = BlockRange{0, h.n_blocks};
+  o.cache_type = DType::kQ8_0;
+  ASSERT_TRUE(other.serve(file, o));
+  Peer client(2, entrance(), false, fingerprint);
+  ASSERT_TRUE(wait_until([&] { return !client.membership->ignored().empty(); }));
+  EXPECT_TRUE(client.membership->servers().empty());
+  EXPECT_NE(client.membership->ignored()[0].reason.find("numerics 513"), std::string::npos);
+  // Whoever asks it all the same is told.
+  swarm::OpenRequest open;
+  open.blocks = *o.blocks;
+  open.fingerprint = fingerprint;
+  open.numerics = kernels::numerics_id(DType::kF16);
+  EXPECT_FALSE(check_answers(client.connector, {other.port->id(), other.port->address()}, open,
+                             h.n_embd, 5s, kClock, nullptr));
 }
 
 TEST_F(DaemonTest, WrongBlocksAreRefused) {
