@@ -170,6 +170,37 @@ TEST(Attention, NumericsIdTellsVersionAndCache) {
   EXPECT_EQ(numerics_id(DType::kQ8_0), 513u);
 }
 
+TEST(Attention, EveryTargetStoresTheReferencesBytes) {
+  Rng rng(15);
+  for (int i = 0; i < 60; i++) {
+    const Case c = draw_case(rng, i);
+    SCOPED_TRACE(fmt::format("case {}: {} head_dim {} heads {} first {} n {}", i,
+                             info(c.shape.type).name, c.shape.head_dim, c.shape.n_head_kv, c.first,
+                             c.n));
+    const int64_t count = c.shape.head_dim * c.shape.n_head_kv * c.n;
+    const Values values = kAllValues[i / 3 % 5];
+    auto k = floats(rng, count, values), v = floats(rng, count, values);
+    for (auto* x : {&k, &v})
+      for (float& f : *x) f *= values == Values::kHuge ? 0x1p-28f : 1.0f;  // into the range of f16
+    const auto store = [&](Pages& pages) {
+      return store_kv(c.shape, pages.writable(), c.first, c.n, k.data(), v.data()).has_value();
+    };
+    const Target before = active_target();
+    ASSERT_TRUE(force_target(Target::kScalar));
+    Pages want(c.shape, c.first + c.n);
+    const bool fits = store(want);
+    ASSERT_TRUE(force_target(before));
+    on_each_target([&] {
+      Pages got(c.shape, c.first + c.n);
+      ASSERT_EQ(store(got), fits);
+      for (size_t page = 0; fits && page < want.readable().size(); page++)
+        ASSERT_EQ(0, std::memcmp(got.readable()[page], want.readable()[page], c.shape.bytes()))
+            << "page " << page;
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(Attention, StoringRefusesWhatItsTypeCannotHold) {
   const float infinity = std::numeric_limits<float>::infinity();
   const auto stores = [](DType type, float key, float value) {

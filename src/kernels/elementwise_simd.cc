@@ -13,6 +13,7 @@
 #if MEADOW_HAVE_SIMD
 #include "kernels/attention-inl.h"
 #include "kernels/elementwise-inl.h"
+#include "kernels/store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
@@ -23,6 +24,7 @@ void fill(Table& table) {
   table.add = add;
   table.add_rows = add_rows;
   table.rope = rope;
+  table.store_head = store_head;
   table.attention = attention;
 }
 

@@ -10,6 +10,10 @@
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
 
+namespace meadow::kernels {
+struct PageLayout;
+}
+
 namespace meadow::kernels::reference {
 
 // Largest magnitude of a quantised activation that meets weights of `type`: 127 for weights of at
@@ -45,6 +49,10 @@ void add(const float* a, const float* b, int64_t count, float* out);
 void add_rows(float* x, const float* bias, int64_t d, int64_t n);
 void rope(float* x, int64_t head_dim, int64_t n_head, const RopeTable& table, RopeStyle style);
 
+// Rounds n positions of one cache head into a page, from `slot` on. False if something is not
+// finite once rounded.    k, v: f32 [head_dim, n], positions `step` apart
+bool store_head(const PageLayout& layout, uint8_t* page, int64_t head, int64_t slot, int64_t n,
+                const float* k, const float* v, int64_t step);
 // One query of one head.    q, out: f32 [head_dim]    head: cache head
 void attend(const PageShape& shape, std::span<const uint8_t* const> pages, int64_t position,
             const float* q, int64_t head, float scale, float* out);

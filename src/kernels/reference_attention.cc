@@ -13,6 +13,44 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+// These store one block of one head of one position (a block of floats is one value), and return
+// false if something is not finite once rounded.
+//   values: f32 [count]    to: where they go, `step` bytes apart
+bool store_f32(const float* values, int64_t count, uint8_t* to, int64_t step) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; i++) {
+    std::memcpy(to + i * step, values + i, 4);
+    finite &= std::isfinite(values[i]);
+  }
+  return finite;
+}
+bool store_f16(const float* values, int64_t count, uint8_t* to, int64_t step) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; i++) {
+    const uint16_t half = float_to_half(values[i]);
+    std::memcpy(to + i * step, &half, 2);
+    finite &= (half & 0x7c00) != 0x7c00;
+  }
+  return finite;
+}
+// count: at most kCacheBlock
+bool store_q8_0(const float* values, int64_t count, uint8_t* to, int64_t step, uint8_t* scale_to) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (!std::isfinite(values[i])) return false;
+    largest = std::max(largest, std::fabs(values[i]));
+  }
+  const uint16_t half = float_to_half(largest / 127.0f);
+  if ((half & 0x7c00) == 0x7c00) return false;
+  std::memcpy(scale_to, &half, 2);
+  const float scale = half_to_float(half);
+  for (int64_t i = 0; i < count; i++) {
+    const float q = scale == 0 ? 0.0f : std::nearbyint(values[i] / scale);
+    to[i * step] = static_cast<uint8_t>(static_cast<int8_t>(std::clamp(q, -127.0f, 127.0f)));
+  }
+  return true;
+}
+
 // softmax-weighted values of some positions, not yet divided: the weights are exp(score - max), sum
 // their sum, out the weighted sum of values. Starts as that of no positions.
 struct Partial {
@@ -80,6 +118,26 @@ void merge(const Partial& later, Partial& total) {
 }
 
 }  // namespace
+
+bool store_head(const PageLayout& layout, uint8_t* page, int64_t head, int64_t slot, int64_t n,
+                const float* k, const float* v, int64_t step) {
+  const auto put = [&](const float* values, int64_t count, int64_t to, int64_t to_step,
+                       int64_t scale) {
+    if (layout.quantised) return store_q8_0(values, count, page + to, to_step, page + scale);
+    return layout.element_bytes == 2 ? store_f16(values, count, page + to, to_step)
+                                     : store_f32(values, count, page + to, to_step);
+  };
+  bool finite = true;
+  for (int64_t s = slot; s < slot + n; s++, k += step, v += step)
+    for (int64_t i = 0; i < layout.head_dim; i += kCacheBlock) {
+      const int64_t count = std::min(kCacheBlock, layout.head_dim - i), block = i / kCacheBlock;
+      finite &= put(k + i, count, layout.key(head, i, s), kPagePositions * layout.element_bytes,
+                    layout.key_scale(head, block, s));
+      finite &= put(v + i, count, layout.value(head, i, s), layout.element_bytes,
+                    layout.value_scale(head, block, s));
+    }
+  return finite;
+}
 
 void attend(const PageShape& shape, std::span<const uint8_t* const> pages, int64_t position,
             const float* q, int64_t head, float scale, float* out) {

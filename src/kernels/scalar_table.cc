@@ -43,6 +43,7 @@ const Table& scalar_table() {
       .add = reference::add,
       .add_rows = reference::add_rows,
       .rope = reference::rope,
+      .store_head = reference::store_head,
       .attention = attention_over_pool,
   };
   return kTable;

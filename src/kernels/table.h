@@ -10,6 +10,8 @@
 
 namespace meadow::kernels {
 
+struct PageLayout;
+
 // Meanings as in the public headers.
 struct Table {
   void (*matmul)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Scratch&);
@@ -20,6 +22,9 @@ struct Table {
   void (*add)(const float*, const float*, int64_t, float*);
   void (*add_rows)(float*, const float*, int64_t, int64_t);
   void (*rope)(float*, int64_t, int64_t, const RopeTable&, RopeStyle);
+  // As reference::store_head().
+  bool (*store_head)(const PageLayout&, uint8_t*, int64_t, int64_t, int64_t, const float*,
+                     const float*, int64_t);
   void (*attention)(const PageShape&, std::span<const uint8_t* const>, int64_t, int64_t,
                     const float*, int64_t, float, float*, ThreadPool&, Scratch&);
 };
