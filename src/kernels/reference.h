@@ -8,6 +8,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
+#include "kernels/experts.h"
 #include "kernels/matmul.h"
 
 namespace meadow::kernels {
@@ -40,6 +41,11 @@ void matmul(const Matrix& w, const float* x, int64_t n, float* y);
 void transposed_columns(const Matrix& w, const float* y, int64_t n, float* x, int64_t first,
                         int64_t last);
 void matmul_transposed(const Matrix& w, const float* y, int64_t n, float* x);
+
+void matmul_experts(const Experts& w, std::span<const int32_t> ids, int64_t n_used, const float* x,
+                    int64_t x_per_token, float* y);
+void sum_experts(const float* y, const float* weights, int64_t m, int64_t n_used, int64_t n,
+                 float* out);
 
 void dequantise_row(DType type, const uint8_t* row, int64_t k, float* out);
 

@@ -117,4 +117,25 @@ void matmul_transposed(const Matrix& w, const float* y, int64_t n, float* x) {
   transposed_columns(w, y, n, x, 0, w.k);
 }
 
+void matmul_experts(const Experts& w, std::span<const int32_t> ids, int64_t n_used, const float* x,
+                    int64_t x_per_token, float* y) {
+  const int64_t expert_bytes = w.m * row_bytes(w.type, w.k);
+  for (size_t place = 0; place < ids.size(); place++) {
+    const auto p = static_cast<int64_t>(place);
+    const Matrix expert{w.type, w.data + ids[place] * expert_bytes, w.k, w.m};
+    matmul(expert, x + p * x_per_token / n_used * w.k, 1, y + p * w.m);
+  }
+}
+
+void sum_experts(const float* y, const float* weights, int64_t m, int64_t n_used, int64_t n,
+                 float* out) {
+  for (int64_t t = 0; t < n; t++)
+    for (int64_t i = 0; i < m; i++) {
+      float sum = 0;
+      for (int64_t s = 0; s < n_used; s++)
+        sum = std::fma(weights[t * n_used + s], y[(t * n_used + s) * m + i], sum);
+      out[t * m + i] = sum;
+    }
+}
+
 }  // namespace meadow::kernels::reference

@@ -37,6 +37,7 @@ const Table& scalar_table() {
   static constexpr Table kTable = {
       .matmul = matmul_over_pool,
       .matmul_transposed = transposed_over_pool,
+      .sum_experts = reference::sum_experts,
       .dequantise_row = reference::dequantise_row,
       .rms_norm = reference::rms_norm,
       .silu_mul = reference::silu_mul,

@@ -16,6 +16,7 @@ struct PageLayout;
 struct Table {
   void (*matmul)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Scratch&);
   void (*matmul_transposed)(const Matrix&, const float*, int64_t, float*, ThreadPool&, Scratch&);
+  void (*sum_experts)(const float*, const float*, int64_t, int64_t, int64_t, float*);
   void (*dequantise_row)(DType, const uint8_t*, int64_t, float*);
   void (*rms_norm)(const float*, const float*, float, int64_t, int64_t, float*);
   void (*silu_mul)(const float*, const float*, int64_t, float*);

@@ -1,5 +1,5 @@
-// Transposed products and dequantisation for every vector target. foreach_target includes this file
-// once per target.
+// Transposed products, dequantisation and sums of experts for every vector target. foreach_target
+// includes this file once per target.
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 
@@ -12,6 +12,7 @@
 // clang-format on
 
 #if MEADOW_HAVE_SIMD
+#include "kernels/experts-inl.h"
 #include "kernels/transposed-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,6 +26,7 @@ void matmul_transposed(const Matrix& w, const float* y, int64_t n, float* x, Thr
 void fill_transposed(Table& table) {
   table.matmul_transposed = matmul_transposed;
   table.dequantise_row = dequantise_row;
+  table.sum_experts = sum_experts;
 }
 
 }  // namespace meadow::kernels::HWY_NAMESPACE
