@@ -98,32 +98,55 @@ struct GroupSums {
   int32_t all() const { return first + second; }
 };
 
-// One block of one token: writes every `step`-th dword.    x: f32 [32]
-inline void quantise_block(const ActivationLayout& l, const float* x, int block, int step,
-                           int32_t* out) {
-  HWY_ALIGN int16_t rounded[32], q[32];
-  const float d = round_block(x, static_cast<float>(l.top), rounded);
-  rotate_columns(rounded, l.array_columns, l.rotation[block], q);
-
-  GroupSums sums[2];
-  for (int i = 0; i < 32; i += 4) {
-    GroupSums& s = sums[i / 16];
-    s.first += q[i] + q[i + 1];
-    s.second += q[i + 2] + q[i + 3];
+// The sums of 16 columns.    q: [16], aligned
+HWY_INLINE GroupSums sum_columns(const int16_t* q) {
+  const hn::FixedTag<int16_t, 8> narrow;
+  const hn::FixedTag<int32_t, 4> wide;
+  auto sum = hn::Zero(wide);  // of neighbours: first, second, first, second
+  for (int i = 0; i < 16; i += 8) {
+    const auto pairs = hn::BitCast(wide, hn::Load(narrow, q + i));
+    sum = hn::Add(sum, hn::ShiftRight<16>(hn::ShiftLeft<16>(pairs)));
+    sum = hn::Add(sum, hn::ShiftRight<16>(pairs));
   }
+  HWY_ALIGN int32_t sums[4];
+  hn::Store(sum, wide, sums);
+  return {sums[0] + sums[2], sums[1] + sums[3]};
+}
+
+// 32 columns of 8 bits, in their order.    q: [32], aligned    out: dwords [8], aligned
+HWY_INLINE void demote_columns(const int16_t* q, int32_t* out) {
+  const hn::FixedTag<int16_t, 8> from;
+  const hn::FixedTag<int8_t, 8> to;
+  const hn::FixedTag<int32_t, 2> dwords;
+  for (int i = 0; i < 4; i++)
+    hn::Store(hn::BitCast(dwords, hn::DemoteTo(to, hn::Load(from, q + 8 * i))), dwords,
+              out + 2 * i);
+}
+
+// One block of one token: writes every `step`-th dword.    x: f32 [32]
+HWY_INLINE void quantise_block(const ActivationLayout& l, const float* x, int block, int step,
+                               int32_t* out) {
+  HWY_ALIGN int16_t rounded[32], rotated[32];
+  const int16_t* q = rounded;
+  const float d = round_block(x, static_cast<float>(l.top), rounded);
+  if (l.rotation[block] != 0) {
+    rotate_columns(rounded, l.array_columns, l.rotation[block], rotated);
+    q = rotated;
+  }
+  GroupSums sums[2] = {sum_columns(q), sum_columns(q + 16)};
   const int32_t all = sums[0].all() + sums[1].all();
   if (l.groups == 1) sums[0] = {sums[0].first + sums[1].first, sums[0].second + sums[1].second};
 
   const auto put = [out, step](int at, auto value) { std::memcpy(out + at * step, &value, 4); };
-  for (int j = 0; j < 8; j++) {
-    const int16_t* c = q + 4 * j;
-    if (l.wide) {
-      put(2 * j, pair(c[0], c[2]));
-      put(2 * j + 1, pair(c[1], c[3]));
-    } else {
-      put(j, std::array{static_cast<int8_t>(c[0]), static_cast<int8_t>(c[1]),
-                        static_cast<int8_t>(c[2]), static_cast<int8_t>(c[3])});
+  if (l.wide) {
+    for (int j = 0; j < 8; j++) {
+      put(2 * j, pair(q[4 * j], q[4 * j + 2]));
+      put(2 * j + 1, pair(q[4 * j + 1], q[4 * j + 3]));
     }
+  } else {
+    HWY_ALIGN int32_t dwords[8];
+    demote_columns(q, dwords);
+    for (int j = 0; j < 8; j++) put(j, dwords[j]);
   }
   for (int g = 0; l.has_starts() && g < l.groups; g++)
     put(l.x_dwords() + g, l.sums16 ? pair(-l.fold * sums[g].first, -l.fold * sums[g].second)
@@ -135,8 +158,9 @@ inline void quantise_block(const ActivationLayout& l, const float* x, int block,
 }
 
 // A whole tile.    x: f32 [k, tokens]    out: int32 [k/32 · dwords · tokens]
-inline void quantise_tile(const ActivationLayout& l, const float* x, int64_t k, int tokens,
-                          int32_t* out) {
+template <class Decoder>
+void quantise_tile(const float* x, int64_t k, int tokens, int32_t* out) {
+  constexpr ActivationLayout l = layout_for<Decoder>();
   for (int64_t b = 0; b < k / 32; b++)
     for (int t = 0; t < tokens; t++)
       quantise_block(l, x + t * k + b * 32, static_cast<int>(b % 8), tokens,

@@ -87,8 +87,8 @@ class QuantisedProduct {
     activations_ = out;
     run_ieee(pool_, tiles(), 1, [this, out](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; i++)
-        quantise_tile(kLayout, x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
-                      out + activation_offset(i, 0));
+        quantise_tile<Decoder>(x_ + i * tile_tokens_ * w_.k, w_.k, tokens(i),
+                               out + activation_offset(i, 0));
     });
   }
 
