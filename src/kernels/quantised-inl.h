@@ -92,10 +92,12 @@ class QuantisedProduct {
     });
   }
 
+  // The rows and what a decoder may read beyond them.
+  int64_t tail_bytes() const { return group_rows_ * stride() + 32; }
   void copy_tail() {
     if (tail_rows() == 0) return;
     const auto used = static_cast<size_t>(tail_rows() * stride());
-    const auto all = static_cast<size_t>(group_rows_ * stride());
+    const auto all = static_cast<size_t>(tail_bytes());
     uint8_t* copy = scratch_.get<uint8_t>(Scratch::kTail, all);
     if (used > 0) std::memcpy(copy, w_.data + (w_.m - tail_rows()) * stride(), used);
     std::fill(copy + used, copy + all, uint8_t{0});
@@ -106,13 +108,14 @@ class QuantisedProduct {
   // A group's rows of weights and its results.
   struct Group {
     const uint8_t* rows;
+    const uint8_t* end;  // of the memory that holds them
     float* y;
     int64_t ldy;
   };
   Group group(int64_t g) const {
     const int64_t first = g * group_rows_;
-    if (first + group_rows_ > w_.m) return {tail_, tail_y_, group_rows_};
-    return {w_.data + first * stride(), y_ + first, w_.m};
+    if (first + group_rows_ > w_.m) return {tail_, tail_ + tail_bytes(), tail_y_, group_rows_};
+    return {w_.data + first * stride(), w_.data + w_.m * stride(), y_ + first, w_.m};
   }
 
   void run_stream() {
@@ -125,13 +128,16 @@ class QuantisedProduct {
 
   void stream_group(const Group& g) {
     const int64_t rest = blocks() % kDecoderBlocks, whole = blocks() - rest;
+    const int64_t whole_bytes = row_bytes(w_.type, 32 * whole);
     // The rows after these, in the order of addresses, are wanted next.
-    run_tiles(g, Stream<Decoder>(g.rows, stride(), g.rows + kLanes * stride()), 0, whole);
+    const uint8_t* ahead = g.rows + kLanes * stride();
+    run_tiles(g, Stream<Decoder>(g.rows, stride(), ahead), 0, whole);
     if constexpr (RowEnds<Decoder>::kNeeded) {
       if (rest == 0) return;
       using EndPanel = Panel<Decoder, 1>;
       HWY_ALIGN uint8_t panel[kDecoderBlocks * EndPanel::kStep];
-      EndPanel::pack(g.rows + row_bytes(w_.type, 32 * whole), stride(), rest, 0, g.rows, panel);
+      EndPanel::pack(g.rows + whole_bytes, stride(), rest, 0, g.end, ahead + kLanes * whole_bytes,
+                     panel);
       run_tiles(g, EndPanel(panel), whole, rest);
     }
   }
@@ -179,8 +185,9 @@ class QuantisedProduct {
         w_.data + end * group_rows_ * stride() + (end - begin) * group_rows_ * before;
     for (int64_t g = begin; g < end; g++)
       for (int v = 0; v < kPanelVectors; v++) {
-        WeightPanel::pack(group(g).rows + before + v * kLanes * stride(), stride(), count, v, ahead,
-                          panels + (g - begin) * panel_bytes());
+        const Group from = group(g);
+        WeightPanel::pack(from.rows + before + v * kLanes * stride(), stride(), count, v, from.end,
+                          ahead, panels + (g - begin) * panel_bytes());
         ahead += kLanes * step;
       }
   }

@@ -66,18 +66,24 @@ class Stream {
   int64_t stride_;
 };
 
-// The last blocks of rows, too few for a decoder, with zeros after them.
+// The last blocks of rows, too few for a decoder. A decoder reads up to 32 bytes beyond the blocks
+// asked of it, so where no memory follows it gets a copy.
 template <class Decoder>
 class RowEnds {
  public:
   static constexpr bool kNeeded = info(Decoder::kType).block_values == 32;
+
+  // Whether kLanes rows may be read where they lie, in memory that ends at `end`.
+  static bool in_place(const uint8_t* rows, int64_t stride, int64_t blocks, const uint8_t* end) {
+    return end - rows >= (kLanes - 1) * stride + row_bytes(Decoder::kType, 32 * blocks) + 32;
+  }
 
   RowEnds(const uint8_t* rows, int64_t stride, int64_t blocks) {
     for (int r = 0; r < kLanes; r++)
       std::memcpy(copy_ + r * kStep, rows + r * stride,
                   static_cast<size_t>(row_bytes(Decoder::kType, 32 * blocks)));
   }
-  Stream<Decoder> stream() const { return {copy_, kStep, copy_}; }
+  Stream<Decoder> stream(const uint8_t* ahead) const { return {copy_, kStep, ahead}; }
 
  private:
   static constexpr int64_t kStep = Stream<Decoder>::kStep;
@@ -119,15 +125,21 @@ class Panel {
   HWY_INLINE V16 minimums(int v, int) const { return hn::BitCast(d16, get(v, kMinimums)); }
 
   // Unpacks vector v of rows, `blocks` blocks of it, and prefetches as many bytes from `ahead`.
-  static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, const uint8_t* ahead,
-                   uint8_t* out) {
+  //   end: of the memory that holds the rows
+  static void pack(const uint8_t* rows, int64_t stride, int64_t blocks, int v, const uint8_t* end,
+                   const uint8_t* ahead, uint8_t* out) {
     const int64_t rest = blocks % kDecoderBlocks, whole = blocks - rest;
     out += v * HWY_MAX_BYTES;
     pack<false>(Stream<Decoder>(rows, stride, ahead), whole, out);
     if constexpr (RowEnds<Decoder>::kNeeded) {
       if (rest == 0) return;
-      const RowEnds<Decoder> ends(rows + row_bytes(Decoder::kType, 32 * whole), stride, rest);
-      pack<true>(ends.stream(), rest, out + whole * kStep);
+      rows += row_bytes(Decoder::kType, 32 * whole);
+      ahead += kLanes * row_bytes(Decoder::kType, 32 * whole);
+      out += whole * kStep;
+      if (RowEnds<Decoder>::in_place(rows, stride, rest, end))
+        pack<true>(Stream<Decoder>(rows, stride, ahead), rest, out);
+      else
+        pack<true>(RowEnds<Decoder>(rows, stride, rest).stream(ahead), rest, out);
     }
   }
 
