@@ -51,9 +51,9 @@ void print_ready(const Node& node, const server::Daemon& daemon, const Digest& f
                  {"blocks", {span.blocks.first, span.blocks.last}},
                  {"n_blocks", span.n_blocks},
                  {"fingerprint", hex(fingerprint)},
-                 {"cache_tokens", span.free_cache_tokens},
-                 {"decode_tokens_per_s", span.decode_tokens_per_s},
-                 {"prefill_tokens_per_s", span.prefill_tokens_per_s},
+                 {"cache_tokens", span.load.free_cache_tokens},
+                 {"decode_tokens_per_s", span.load.speed.decode},
+                 {"prefill_tokens_per_s", span.load.speed.prefill},
                  {"weight_bytes_touched", daemon.weight_bytes_touched()}}));
     return;
   }
@@ -63,9 +63,9 @@ void print_ready(const Node& node, const server::Daemon& daemon, const Digest& f
        {"listen", node.address()},
        {"blocks", fmt::format("{}:{} of {} ({} of weights)", span.blocks.first, span.blocks.last,
                               span.n_blocks, human_bytes(daemon.weight_bytes_touched()))},
-       {"cache", fmt::format("{} positions", span.free_cache_tokens)},
+       {"cache", fmt::format("{} positions", span.load.free_cache_tokens)},
        {"speed", fmt::format("{:.0f} tokens/s through one block, {:.0f} in a prompt",
-                             span.decode_tokens_per_s, span.prefill_tokens_per_s)},
+                             span.load.speed.decode, span.load.speed.prefill)},
        {"invite", invite}}));
   say("The invite lets its holder in: pass it on with care. Ctrl-C leaves.");
 }

@@ -55,9 +55,15 @@ Json server_json(const swarm::ServerInfo& server) {
           {"state", std::string(swarm::name(lease.state))},
           {"first", lease.blocks.first},
           {"last", lease.blocks.last},
-          {"decode_tokens_per_s", lease.decode_tokens_per_s},
-          {"prefill_tokens_per_s", lease.prefill_tokens_per_s},
+          {"decode_tokens_per_s", lease.speed.decode},
+          {"prefill_tokens_per_s", lease.speed.prefill},
+          {"forward_tokens_per_s", lease.speed.forward},
+          {"backward_tokens_per_s", lease.speed.backward},
+          {"network_bytes_per_s", lease.network_bytes_per_s},
           {"free_cache_tokens", lease.free_cache_tokens},
+          {"sessions", lease.sessions},
+          {"queued_tokens", lease.queued_tokens},
+          {"pinned", lease.pinned},
           {"rtt_ms", server.rtt < Duration::zero() ? Json() : Json(milliseconds(server.rtt))},
           {"fingerprint", hex(lease.fingerprint)},
           {"version", lease.version}};
@@ -94,7 +100,7 @@ void print(const Node& node, const Servers& servers) {
     rows.push_back(
         {short_id(server.peer.id), server.peer.address, std::string(swarm::name(lease.state)),
          fmt::format("{}:{}", lease.blocks.first, lease.blocks.last),
-         fmt::format("{:.0f}", lease.decode_tokens_per_s), std::to_string(lease.free_cache_tokens),
+         fmt::format("{:.0f}", lease.speed.decode), std::to_string(lease.free_cache_tokens),
          server.rtt < Duration::zero() ? std::string("?")
                                        : fmt::format("{:.1f} ms", milliseconds(server.rtt))});
   }

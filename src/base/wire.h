@@ -20,6 +20,7 @@ class WireWriter {
   void u16(uint16_t v) { integer(v, 2); }
   void u32(uint32_t v) { integer(v, 4); }
   void u64(uint64_t v) { integer(v, 8); }
+  void f32(float v) { u32(std::bit_cast<uint32_t>(v)); }
   void f64(double v) { u64(std::bit_cast<uint64_t>(v)); }
   void raw(ByteView bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
   template <class Tag, size_t N>
@@ -53,6 +54,7 @@ class WireReader {
   uint16_t u16() { return static_cast<uint16_t>(integer(2)); }
   uint32_t u32() { return static_cast<uint32_t>(integer(4)); }
   uint64_t u64() { return integer(8); }
+  float f32() { return std::bit_cast<float>(u32()); }
   double f64() { return std::bit_cast<double>(u64()); }
   // A view of the next n bytes; empty on failure.
   ByteView raw(size_t n) {

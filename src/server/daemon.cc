@@ -42,7 +42,7 @@ std::vector<swarm::Throughput> others(const swarm::Membership& membership) {
   std::vector<swarm::Throughput> out;
   for (const swarm::ServerInfo& server : membership.servers())
     if (server.lease.state != swarm::ServerState::kLeaving)
-      out.push_back({server.lease.blocks, server.lease.decode_tokens_per_s});
+      out.push_back({server.lease.blocks, server.lease.speed.decode});
   return out;
 }
 
@@ -102,7 +102,7 @@ Result<void> Daemon::hash_blocks(const CancelToken* cancel, const Progress& prog
   for (int32_t block = span_.blocks.first; block < span_.blocks.last; block++) {
     MEADOW_TRY_VOID(check_cancel(cancel));
     MEADOW_TRY(const Digest digest, file_->block_hash(block));
-    span_.block_hashes.push_back(digest);
+    span_.block_hashes.push_back(swarm::block_hash_of(digest));
     if (progress) progress("hashing", block + 1 - span_.blocks.first, span_.blocks.size());
   }
   return {};
@@ -132,8 +132,8 @@ Result<void> Daemon::measure(const CancelToken* cancel) {
       decode += one;
     }
     const double blocks = span_.blocks.size();
-    span_.prefill_tokens_per_s = kProbePrefill * blocks / prefill;
-    span_.decode_tokens_per_s = kProbeDecode * blocks / decode;
+    span_.load.speed.prefill = kProbePrefill * blocks / prefill;
+    span_.load.speed.decode = kProbeDecode * blocks / decode;
     return {};
   }();
   executor_->close(kProbe);
@@ -148,6 +148,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   MEADOW_TRY(const auto h, model::hyperparameters(*file));
   std::unique_ptr<Daemon> daemon(new Daemon(file, membership, port, clock));
   daemon->span_.n_blocks = h.n_blocks;
+  daemon->span_.pinned = options.blocks.has_value();
   daemon->span_.codecs =
       (1u << static_cast<int>(swarm::Codec::kF32)) | (1u << static_cast<int>(swarm::Codec::kF16));
   engine::SpanOptions span;
@@ -175,7 +176,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
                                                           *daemon->worker_, push, clock);
   daemon->beater_ =
       std::jthread([raw = daemon.get()](std::stop_token stop) { raw->beat(std::move(stop)); });
-  daemon->span_.free_cache_tokens = daemon->compute_->free_cache_tokens();
+  daemon->span_.load.free_cache_tokens = daemon->compute_->free_cache_tokens();
   port.host(daemon->service_.get(), daemon->worker_.get());
   swarm::OpenRequest open;
   open.blocks = span.blocks;
@@ -197,8 +198,10 @@ void Daemon::beat(std::stop_token stop) {
     service_->tick();
     if (clock_.now() - told < kLoadPeriod) continue;
     told = clock_.now();
-    membership_.update_load(compute_->free_cache_tokens(), span_.decode_tokens_per_s,
-                            span_.prefill_tokens_per_s);
+    swarm::Load load = span_.load;
+    load.free_cache_tokens = compute_->free_cache_tokens();
+    load.sessions = static_cast<uint32_t>(service_->stats().sessions);
+    membership_.update_load(load);
   }
 }
 

@@ -218,8 +218,8 @@ TEST_F(DaemonTest, TakesTheBlocksServedWorst) {
   const auto served = second.serve(file, o);
   ASSERT_TRUE(served) << served.error().text();
   EXPECT_EQ(second.daemon->blocks(), (BlockRange{3, 4}));
-  EXPECT_GT(second.daemon->announced().decode_tokens_per_s, 0);
-  EXPECT_GT(second.daemon->announced().prefill_tokens_per_s, 0);
+  EXPECT_GT(second.daemon->announced().load.speed.decode, 0);
+  EXPECT_GT(second.daemon->announced().load.speed.prefill, 0);
   EXPECT_EQ(second.daemon->announced().block_hashes.size(), 1u);
 }
 

@@ -4,13 +4,13 @@
 
 namespace meadow::swarm {
 
-void ContentPins::pin(BlockRange blocks, const std::vector<Digest>& hashes) {
+void ContentPins::pin(BlockRange blocks, const std::vector<BlockHash>& hashes) {
   for (int32_t b = blocks.first; b < blocks.last; b++)
     pins_[b] = hashes[static_cast<size_t>(b - blocks.first)];
 }
 
 void ContentPins::elect(const std::vector<const Lease*>& leases) {
-  std::map<int32_t, std::map<Digest, int>> votes;
+  std::map<int32_t, std::map<BlockHash, int>> votes;
   for (const Lease* lease : leases)
     for (int32_t b = lease->blocks.first; b < lease->blocks.last; b++)
       if (!pins_.contains(b))
@@ -24,7 +24,7 @@ void ContentPins::elect(const std::vector<const Lease*>& leases) {
 std::optional<std::string> ContentPins::objection(const Lease& lease) const {
   for (int32_t b = lease.blocks.first; b < lease.blocks.last; b++) {
     const auto pin = pins_.find(b);
-    const Digest& hash = lease.block_hashes[static_cast<size_t>(b - lease.blocks.first)];
+    const BlockHash& hash = lease.block_hashes[static_cast<size_t>(b - lease.blocks.first)];
     if (pin != pins_.end() && pin->second != hash)
       return fmt::format("content {} of block {}, others have {}", hex(hash, 4), b,
                          hex(pin->second, 4));

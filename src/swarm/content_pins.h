@@ -15,14 +15,14 @@ namespace meadow::swarm {
 class ContentPins {
  public:
   // One's own blocks: what they hold is right.
-  void pin(BlockRange blocks, const std::vector<Digest>& hashes);
+  void pin(BlockRange blocks, const std::vector<BlockHash>& hashes);
   // Pins blocks not pinned yet by the majority of these leases (a tie goes to the lower hash).
   void elect(const std::vector<const Lease*>& leases);
   // Nothing, or why the lease does not fit.
   std::optional<std::string> objection(const Lease& lease) const;
 
  private:
-  std::map<int32_t, Digest> pins_;
+  std::map<int32_t, BlockHash> pins_;
 };
 
 }  // namespace meadow::swarm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/check.h"
 #include "base/wire.h"
@@ -12,11 +13,13 @@ namespace {
 
 // First bytes of every body: no other message of a key can be taken for a lease.
 constexpr std::string_view kTag = "mdlease";
-constexpr uint8_t kEncodingVersion = 1;
+constexpr uint8_t kEncodingVersion = 2;
 constexpr int64_t kMaxCacheTokens = int64_t{1} << 50;
-constexpr double kMaxTokensPerS = 1e12;
+constexpr double kMaxSpeed = 1e15;  // tokens/s or bytes/s
+constexpr float kMaxRttSeconds = 3600;
 
-bool is_speed(double v) { return std::isfinite(v) && v >= 0 && v <= kMaxTokensPerS; }
+bool is_speed(double v) { return std::isfinite(v) && v >= 0 && v <= kMaxSpeed; }
+bool is_rtt(float v) { return std::isfinite(v) && v >= 0 && v <= kMaxRttSeconds; }
 
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -27,13 +30,23 @@ bool is_state(uint8_t v) {
          v <= static_cast<uint8_t>(ServerState::kLeaving);
 }
 
+Result<void> check_links(const std::vector<Link>& links) {
+  if (links.size() > kMaxLinks)
+    return fail(Code::kInvalidArgument, "lease: {} links, at most {} are allowed", links.size(),
+                kMaxLinks);
+  std::set<PeerId> peers;
+  for (const Link& link : links)
+    if (!is_rtt(link.rtt_seconds) || !peers.insert(link.peer).second)
+      return fail(Code::kInvalidArgument, "lease: the link to {} is there twice or no time",
+                  short_id(link.peer));
+  return {};
+}
+
 Bytes encode(const Lease& lease) {
   WireWriter out;
   out.raw(as_bytes(kTag));
   out.u8(kEncodingVersion);
   out.fixed(lease.key);
-  out.u64(lease.sequence);
-  out.u8(static_cast<uint8_t>(lease.state));
   out.u32(static_cast<uint32_t>(lease.blocks.first));
   out.u32(static_cast<uint32_t>(lease.blocks.last));
   out.u32(static_cast<uint32_t>(lease.n_blocks));
@@ -42,11 +55,24 @@ Bytes encode(const Lease& lease) {
   out.u32(lease.numerics);
   out.text(lease.version);
   out.u8(lease.codecs);
-  out.f64(lease.decode_tokens_per_s);
-  out.f64(lease.prefill_tokens_per_s);
-  out.u64(static_cast<uint64_t>(lease.free_cache_tokens));
+  out.u8(lease.pinned);
   // one hash per block: their number is known from `blocks`
-  for (const Digest& hash : lease.block_hashes) out.fixed(hash);
+  for (const BlockHash& hash : lease.block_hashes) out.fixed(hash);
+  out.u8(static_cast<uint8_t>(lease.links.size()));
+  for (const Link& link : lease.links) {
+    out.fixed(link.peer);
+    out.f32(link.rtt_seconds);
+  }
+  const size_t lasting = out.bytes().size();
+  out.u64(lease.sequence);
+  out.u8(static_cast<uint8_t>(lease.state));
+  for (const double v : {lease.speed.decode, lease.speed.prefill, lease.speed.forward,
+                         lease.speed.backward, lease.network_bytes_per_s})
+    out.f32(static_cast<float>(v));
+  out.u64(static_cast<uint64_t>(lease.free_cache_tokens));
+  out.u32(lease.sessions);
+  out.u32(lease.queued_tokens);
+  MEADOW_CHECK(out.bytes().size() == lasting + kRenewedBytes);
   return out.take();
 }
 
@@ -54,6 +80,12 @@ Bytes encode(const Lease& lease) {
 int32_t small(uint32_t v) { return v <= static_cast<uint32_t>(kMaxBlocks) ? int32_t(v) : -1; }
 
 }  // namespace
+
+BlockHash block_hash_of(const Digest& content) {
+  BlockHash out;
+  std::copy_n(content.bytes.begin(), BlockHash::kSize, out.bytes.begin());
+  return out;
+}
 
 std::string_view name(ServerState state) {
   switch (state) {
@@ -84,8 +116,11 @@ Result<void> check(const Lease& lease) {
   if (lease.version.size() > kMaxVersionBytes || !is_printable(lease.version))
     return fail(Code::kInvalidArgument, "lease: version is no text of at most {} characters",
                 kMaxVersionBytes);
-  if (!is_speed(lease.decode_tokens_per_s) || !is_speed(lease.prefill_tokens_per_s))
-    return fail(Code::kInvalidArgument, "lease: a speed is negative, too large or no number");
+  for (const double v : {lease.speed.decode, lease.speed.prefill, lease.speed.forward,
+                         lease.speed.backward, lease.network_bytes_per_s})
+    if (!is_speed(v))
+      return fail(Code::kInvalidArgument, "lease: a speed is negative, too large or no number");
+  MEADOW_TRY_VOID(check_links(lease.links));
   if (lease.free_cache_tokens < 0 || lease.free_cache_tokens > kMaxCacheTokens)
     return fail(Code::kInvalidArgument, "lease: free cache of {} tokens is out of range",
                 lease.free_cache_tokens);
@@ -114,8 +149,6 @@ Result<Lease> parse_lease(ByteView body) {
                 kEncodingVersion);
   Lease lease;
   lease.key = in.fixed<PublicKey>();
-  lease.sequence = in.u64();
-  lease.state = static_cast<ServerState>(in.u8());
   lease.blocks.first = small(in.u32());
   lease.blocks.last = small(in.u32());
   lease.n_blocks = small(in.u32());
@@ -124,17 +157,29 @@ Result<Lease> parse_lease(ByteView body) {
   lease.numerics = in.u32();
   lease.version = in.text(kMaxVersionBytes);
   lease.codecs = in.u8();
-  lease.decode_tokens_per_s = in.f64();
-  lease.prefill_tokens_per_s = in.f64();
-  lease.free_cache_tokens = static_cast<int64_t>(in.u64());
-  if (!in.ok())
-    return fail(Code::kCorrupt, "lease: ends within its fields ({} bytes)", body.size());
+  const uint8_t pinned = in.u8();
+  lease.pinned = pinned != 0;
   const size_t blocks = lease.blocks.empty() ? 0 : static_cast<size_t>(lease.blocks.size());
-  if (in.remaining() != blocks * Digest::kSize)
-    return fail(Code::kCorrupt, "lease: expected {} bytes of block hashes, got {}",
-                blocks * Digest::kSize, in.remaining());
+  if (in.remaining() < blocks * BlockHash::kSize)
+    return fail(Code::kCorrupt, "lease: expected {} block hashes, only {} bytes are left", blocks,
+                in.remaining());
   lease.block_hashes.reserve(blocks);
-  for (size_t i = 0; i < blocks; i++) lease.block_hashes.push_back(in.fixed<Digest>());
+  for (size_t i = 0; i < blocks; i++) lease.block_hashes.push_back(in.fixed<BlockHash>());
+  const size_t links = in.u8();
+  for (size_t i = 0; i < links && in.ok(); i++) {
+    const PeerId peer = in.fixed<PeerId>();
+    lease.links.push_back({peer, in.f32()});
+  }
+  lease.sequence = in.u64();
+  lease.state = static_cast<ServerState>(in.u8());
+  for (double* v : {&lease.speed.decode, &lease.speed.prefill, &lease.speed.forward,
+                    &lease.speed.backward, &lease.network_bytes_per_s})
+    *v = in.f32();
+  lease.free_cache_tokens = static_cast<int64_t>(in.u64());
+  lease.sessions = in.u32();
+  lease.queued_tokens = in.u32();
+  if (!in.at_end() || pinned > 1)
+    return fail(Code::kCorrupt, "lease: {} bytes are not those of its fields", body.size());
   if (auto valid = check(lease); !valid) return fail(Code::kCorrupt, "{}", valid.error().message);
   return lease;
 }

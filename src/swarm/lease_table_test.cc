@@ -86,7 +86,7 @@ TEST_F(LeaseTableTest, TellsWhatOthersLackAndWhatItLacks) {
 
 TEST(LeaseTableLimits, OneMessageStaysBelowItsBytes) {
   LeaseTable table(1000, 100 << 20);
-  for (int i = 0; i < 40; i++) {
+  for (int i = 0; i < 80; i++) {
     Lease l;
     l.key.bytes[0] = static_cast<uint8_t>(i);
     l.sequence = 1;

@@ -21,13 +21,18 @@ Lease sample() {
   lease.n_blocks = 30;
   lease.address = "[::1]:7000";
   lease.fingerprint = sha256("model");
-  lease.block_hashes = {sha256("4"), sha256("5"), sha256("6")};
+  lease.block_hashes = {block_hash_of(sha256("4")), block_hash_of(sha256("5")),
+                        block_hash_of(sha256("6"))};
   lease.numerics = 1;
   lease.version = "0.1.0";
   lease.codecs = 6;
-  lease.decode_tokens_per_s = 812.5;
-  lease.prefill_tokens_per_s = 9000;
+  lease.pinned = true;
+  lease.links = {{identity(2).id(), 0.25f}, {identity(3).id(), 0}};
+  lease.speed = {812.5, 9000, 12000, 0};
+  lease.network_bytes_per_s = 12.5e6;
   lease.free_cache_tokens = 4096;
+  lease.sessions = 3;
+  lease.queued_tokens = 130;
   return lease;
 }
 
@@ -43,7 +48,29 @@ TEST(Lease, RoundTrips) {
 // The bytes are the wire format: they change only with the encoding's version.
 TEST(Lease, EncodingIsFrozen) {
   EXPECT_EQ(hex(sha256(sign(sample(), identity(1)).body)),
-            "5393bdc164d44eb8718834b8a18997aa64748ada6224ea5bdeccfa7be5c5f506");
+            "751bcbab76a02b031b4e5b99f01fd116537cea34e348a0f812e26d92dd07f78a");
+}
+
+TEST(Lease, SpeedsAreKeptAsFloats) {
+  Lease lease = sample();
+  lease.speed.decode = 1.0 / 3;
+  EXPECT_EQ(open(sign(lease, identity(1)))->speed.decode, double(1.0f / 3));
+}
+
+// Renewals travel without what stays: everything before the last kRenewedBytes.
+TEST(Lease, ARenewalChangesOnlyTheEnd) {
+  Lease later = sample();
+  later.sequence++;
+  later.state = ServerState::kLeaving;
+  later.speed = {1, 2, 3, 4};
+  later.network_bytes_per_s = 5;
+  later.free_cache_tokens = 6;
+  later.sessions = 7;
+  later.queued_tokens = 8;
+  const Bytes a = sign(sample(), identity(1)).body;
+  const Bytes b = sign(later, identity(1)).body;
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_TRUE(std::equal(a.begin(), a.end() - kRenewedBytes, b.begin()));
 }
 
 TEST(Lease, SignedByAnotherKeyIsRefused) {
@@ -72,7 +99,7 @@ TEST(Lease, EveryTruncationAndExtensionIsRefused) {
 
 TEST(Lease, OtherEncodingVersionsAreNamed) {
   Bytes body = sign(sample(), identity(1)).body;
-  body[7] = 2;
+  body[7] = 1;
   EXPECT_EQ(parse_lease(body).error().code, Code::kUnsupported);
 }
 
@@ -92,9 +119,19 @@ TEST(Lease, ValuesOutOfRangeAreRefused) {
       [](Lease& l) { l.address = "0.0.0.0:7000"; },
       [](Lease& l) { l.version = std::string(kMaxVersionBytes + 1, '1'); },
       [](Lease& l) { l.version = "\x1b[2J"; },
-      [](Lease& l) { l.decode_tokens_per_s = -1; },
-      [](Lease& l) { l.decode_tokens_per_s = std::nan(""); },
-      [](Lease& l) { l.prefill_tokens_per_s = std::numeric_limits<double>::infinity(); },
+      [](Lease& l) { l.speed.decode = -1; },
+      [](Lease& l) { l.speed.decode = std::nan(""); },
+      [](Lease& l) { l.speed.prefill = std::numeric_limits<double>::infinity(); },
+      [](Lease& l) { l.speed.forward = -0.5; },
+      [](Lease& l) { l.speed.backward = 2e15; },
+      [](Lease& l) { l.network_bytes_per_s = -1; },
+      [](Lease& l) { l.links[0].rtt_seconds = std::nanf(""); },
+      [](Lease& l) { l.links[0].rtt_seconds = -0.1f; },
+      [](Lease& l) { l.links[1] = l.links[0]; },
+      [](Lease& l) {
+        l.links.clear();
+        for (uint8_t n = 0; n <= kMaxLinks; n++) l.links.push_back({identity(n).id(), 1});
+      },
       [](Lease& l) { l.free_cache_tokens = -1; },
       [](Lease& l) { l.free_cache_tokens = std::numeric_limits<int64_t>::max(); },
   };

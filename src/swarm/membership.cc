@@ -18,6 +18,15 @@ std::string_view major_minor(std::string_view version) {
   return version.substr(0, dot == std::string_view::npos ? dot : version.find('.', dot + 1));
 }
 
+void set_load(Lease& lease, const Load& load) {
+  lease.speed = load.speed;
+  lease.network_bytes_per_s = load.network_bytes_per_s;
+  lease.free_cache_tokens = load.free_cache_tokens;
+  lease.sessions = load.sessions;
+  lease.queued_tokens = load.queued_tokens;
+  lease.links = load.links;
+}
+
 }  // namespace
 
 Membership::Impl::Impl(MembershipOptions options, const Identity& identity, MemberPort& port,
@@ -82,13 +91,13 @@ Result<void> Membership::Impl::make_lease(Own own) {
   lease.n_blocks = own.span.n_blocks;
   lease.block_hashes = own.span.block_hashes;
   lease.codecs = own.span.codecs;
-  lease.decode_tokens_per_s = own.span.decode_tokens_per_s;
-  lease.prefill_tokens_per_s = own.span.prefill_tokens_per_s;
-  lease.free_cache_tokens = own.span.free_cache_tokens;
+  lease.pinned = own.span.pinned;
+  set_load(lease, own.span.load);
   lease.sequence = 1;
   MEADOW_TRY_VOID(check(lease));  // before a number is spent
   MEADOW_TRY(lease.sequence, sequence_.next());
-  SignedLease signed_lease = sign(lease, identity_);
+  SignedLease signed_lease = sign(std::move(lease), identity_);
+  MEADOW_TRY(lease, parse_lease(signed_lease.body));  // as others read it
 
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_.now();
@@ -102,12 +111,16 @@ Result<void> Membership::Impl::make_lease(Own own) {
   return leases_.insert(std::move(lease), std::move(signed_lease), Duration{}, now);
 }
 
-void Membership::Impl::update_load(int64_t free_cache_tokens, double decode, double prefill) {
+void Membership::Impl::update_load(const Load& load) {
   const std::lock_guard lock(mutex_);
-  if (!own_) return;
-  own_->span.free_cache_tokens = free_cache_tokens;
-  own_->span.decode_tokens_per_s = decode;
-  own_->span.prefill_tokens_per_s = prefill;
+  const LeaseTable::Entry* entry = own_ ? leases_.find(own_id_) : nullptr;
+  if (!entry) return;
+  Lease lease = entry->lease;
+  set_load(lease, load);
+  if (auto valid = check(lease))
+    own_->span.load = load;
+  else
+    stats_.last_refusal = valid.error().message;
 }
 
 void Membership::Impl::leave() {
@@ -293,10 +306,7 @@ Result<void> Membership::announce(const ServedSpan& span, ServerState state) {
   impl_->tick();
   return {};
 }
-void Membership::update_load(int64_t free_cache_tokens, double decode_tokens_per_s,
-                             double prefill_tokens_per_s) {
-  impl_->update_load(free_cache_tokens, decode_tokens_per_s, prefill_tokens_per_s);
-}
+void Membership::update_load(const Load& load) { impl_->update_load(load); }
 void Membership::leave() {
   impl_->leave();
   impl_->tick();

@@ -40,15 +40,24 @@ struct MembershipOptions {
   size_t max_addresses = 1024;
 };
 
+// What changes often of what a server says.
+struct Load {
+  int64_t free_cache_tokens = 0;  // positions that a new session could reserve
+  uint32_t sessions = 0;          // open now
+  uint32_t queued_tokens = 0;     // waiting or in work now
+  ServedSpeed speed;
+  double network_bytes_per_s = 0;  // 0: not known
+  std::vector<Link> links;         // measured round trips to other servers
+};
+
 // What a server says in its leases, apart from what Membership knows itself.
 struct ServedSpan {
   BlockRange blocks;
-  int32_t n_blocks = 0;              // of the whole model
-  std::vector<Digest> block_hashes;  // one per block of `blocks`
-  uint8_t codecs = 0;                // bit (1 << Codec)
-  double decode_tokens_per_s = 0;
-  double prefill_tokens_per_s = 0;
-  int64_t free_cache_tokens = 0;
+  int32_t n_blocks = 0;                 // of the whole model
+  std::vector<BlockHash> block_hashes;  // one per block of `blocks`
+  uint8_t codecs = 0;                   // bit (1 << Codec)
+  bool pinned = false;                  // never moves
+  Load load;
 };
 
 // A server of this swarm that cannot serve this member, and why.
@@ -85,9 +94,9 @@ class Membership final : public Directory, public MemberHandler {
   // kOnline only once the server answers. kInvalidArgument: no address, or a value that a lease may
   // not have; kUnavailable: the sequence cannot be stored.
   Result<void> announce(const ServedSpan& span, ServerState state);
-  // For the next renewal: what changes often.
-  void update_load(int64_t free_cache_tokens, double decode_tokens_per_s,
-                   double prefill_tokens_per_s);
+  // For the next renewal: what changes often. A load that a lease may not say is ignored and named
+  // in stats().last_refusal.
+  void update_load(const Load& load);
   // Withdraws: announces kLeaving to several members at once. Nothing to do without a lease.
   void leave();
   // Members that took the newest own lease so far. A server that leaves waits (briefly) for one.

@@ -26,7 +26,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   void set_address(const std::string& address);
   void tick();
   Result<void> announce(const ServedSpan& span, ServerState state);
-  void update_load(int64_t free_cache_tokens, double decode, double prefill);
+  void update_load(const Load& load);
   void leave();
   size_t announced_to() const;
   std::vector<ServerInfo> online();

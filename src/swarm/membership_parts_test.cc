@@ -136,7 +136,7 @@ Lease holding(BlockRange blocks, std::string_view content) {
   Lease lease;
   lease.blocks = blocks;
   for (int32_t b = blocks.first; b < blocks.last; b++)
-    lease.block_hashes.push_back(sha256(fmt::format("{} {}", content, b)));
+    lease.block_hashes.push_back(block_hash_of(sha256(fmt::format("{} {}", content, b))));
   return lease;
 }
 

@@ -145,7 +145,7 @@ ServedSpan span_of(int32_t number) {
   ServedSpan span;
   span.blocks = {number, number + 1};
   span.n_blocks = 8;
-  span.block_hashes = {sha256(std::to_string(number))};
+  span.block_hashes = {block_hash_of(sha256(std::to_string(number)))};
   return span;
 }
 
@@ -167,7 +167,7 @@ TEST(MembershipThreads, EverythingFromEverywhereAtOnce) {
         if (round % 100 == 0) {
           EXPECT_TRUE(m.announce(span_of(static_cast<int32_t>(i)), ServerState::kOnline));
         }
-        m.update_load(round, 1, 1);
+        m.update_load({.free_cache_tokens = round, .speed = {1, 1}});
         m.tick();
         (void)m.stats();
         (void)m.ignored();

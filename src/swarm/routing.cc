@@ -11,7 +11,7 @@ double half_rtt(const ServerInfo& server) {
 }
 
 double seconds_per_block(const ServerInfo& server) {
-  const double speed = server.lease.decode_tokens_per_s;
+  const double speed = server.lease.speed.decode;
   return 1 / (speed > 0 ? speed : kAssumedTokensPerS);
 }
 

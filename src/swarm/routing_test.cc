@@ -21,7 +21,7 @@ ServerInfo server(uint8_t n, BlockRange blocks, double tokens_per_s, Duration rt
   out.peer = {id(n), "h:1"};
   out.lease.blocks = blocks;
   out.lease.n_blocks = 30;
-  out.lease.decode_tokens_per_s = tokens_per_s;
+  out.lease.speed.decode = tokens_per_s;
   out.lease.free_cache_tokens = free_cache;
   out.rtt = rtt;
   return out;
@@ -34,8 +34,7 @@ double price(std::span<const ServerInfo> servers, const Chain& chain) {
     for (const ServerInfo& s : servers)
       if (s.peer.id == hop.server.id) {
         last_half = (s.rtt < Duration{} ? kAssumedRttSeconds : seconds(s.rtt)) / 2;
-        const double speed =
-            s.lease.decode_tokens_per_s > 0 ? s.lease.decode_tokens_per_s : kAssumedTokensPerS;
+        const double speed = s.lease.speed.decode > 0 ? s.lease.speed.decode : kAssumedTokensPerS;
         total += last_half + kHopSeconds + hop.blocks.size() / speed;
       }
   return total + last_half;

@@ -329,7 +329,7 @@ class Stranger {
     out.state = state;
     out.blocks = {0, 1};
     out.n_blocks = kSimBlocks;
-    out.block_hashes = {sha256("0 0")};
+    out.block_hashes = {swarm::block_hash_of(sha256("0 0"))};
     out.address = "stranger:1";
     out.fingerprint = sha256("model");
     out.numerics = 1;

@@ -356,7 +356,7 @@ TEST(SessionSim, RoomIsReservedAndGivenBack) {
   world.directory.remove(big.id);
   ServerInfo info{.peer = {small.id, ""}, .rtt = Duration(1ms)};
   info.lease.blocks = {0, 12};
-  info.lease.decode_tokens_per_s = 1000;
+  info.lease.speed.decode = 1000;
   info.lease.free_cache_tokens = 100000;  // an old lease: it lies
   world.directory.add(info);
   info.peer.id = big.id;

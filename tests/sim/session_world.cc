@@ -122,7 +122,7 @@ Server& World::add_server(BlockRange blocks, int64_t cache_tokens) {
   info.lease.state = ServerState::kOnline;
   info.lease.blocks = blocks;
   info.lease.n_blocks = n_blocks;
-  info.lease.decode_tokens_per_s = 1000;
+  info.lease.speed.decode = 1000;
   info.lease.free_cache_tokens = cache_tokens;
   directory.add(std::move(info));
   servers.push_back(std::move(server));

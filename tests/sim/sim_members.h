@@ -122,9 +122,10 @@ struct Node {
       span.blocks = options.blocks;
       span.n_blocks = kSimBlocks;
       for (int32_t b = options.blocks.first; b < options.blocks.last; b++)
-        span.block_hashes.push_back(sha256(fmt::format("{} {}", b, options.content)));
-      span.decode_tokens_per_s = 100;
-      span.free_cache_tokens = 4096;
+        span.block_hashes.push_back(
+            swarm::block_hash_of(sha256(fmt::format("{} {}", b, options.content))));
+      span.load.speed.decode = 100;
+      span.load.free_cache_tokens = 4096;
       MEADOW_CHECK(members.announce(span, swarm::ServerState::kOnline));
     }
   }
