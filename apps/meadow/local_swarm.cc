@@ -13,6 +13,8 @@ namespace {
 
 TimePoint in(Duration d) { return SystemClock().now() + d; }
 
+}  // namespace
+
 // Reads the first line of a peer: {"peer": …, "listen": …, "invite": …}.
 Result<void> read_ready_line(PeerProcess& peer, TimePoint until) {
   const std::optional<std::string> line = peer.process.read_line(until);
@@ -28,8 +30,6 @@ Result<void> read_ready_line(PeerProcess& peer, TimePoint until) {
   peer.invite = ready.value("invite", "");
   return {};
 }
-
-}  // namespace
 
 Result<std::string> own_path() {
   std::error_code error;

@@ -23,6 +23,10 @@ struct PeerProcess {
   BlockRange blocks;                 // of servers
 };
 
+// Reads the first line of a peer that was started with --json. Blocks until `until` at most;
+// kUnavailable with the peer's own words if it did not get ready.
+Result<void> read_ready_line(PeerProcess& peer, TimePoint until);
+
 class LocalSwarm {
  public:
   // `program`: path of meadow. `swarm`: NAME[:SECRET]. `host`: a loopback address, in brackets if
