@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace meadow::lab {
+namespace {
+
+// As a router's buffer: what waits for a slow wire is this much time of it, or a few packets.
+constexpr double kQueueSeconds = 0.1, kQueueBytes = 32768;
+
+}  // namespace
 
 bool DelayLine::push(TimePoint now, std::span<const uint8_t> packet, size_t size) {
   stats_.packets++;
@@ -17,7 +23,9 @@ bool DelayLine::push(TimePoint now, std::span<const uint8_t> packet, size_t size
     stats_.lost++;
     return false;
   }
-  if (held_bytes_ + packet.size() > max_bytes_) {
+  const double waiting = shape_.rate / 8 * std::max(0.0, seconds(wire_free_ - now));  // bytes
+  if (held_bytes_ + packet.size() > max_bytes_ ||
+      waiting > std::max(shape_.rate / 8 * kQueueSeconds, kQueueBytes)) {
     stats_.dropped++;
     return false;
   }

@@ -81,6 +81,15 @@ TEST(DelayLine, PacketsWaitTheirTurnOnASlowWire) {
   EXPECT_EQ(line.due(), kStart + 1011ms);
 }
 
+TEST(DelayLine, ASlowWireHasAShortQueue) {
+  DelayLine line(shape(0ms, 0ms, 0, 8e6), 1, 1 << 30);  // 0.1 s are 100 packets
+  int taken = 0;
+  for (int i = 0; i < 1000; i++) taken += push(line, kStart);
+  EXPECT_EQ(taken, 101);
+  EXPECT_EQ(line.stats().dropped, 899u);
+  EXPECT_TRUE(push(line, kStart + 50ms));
+}
+
 TEST(DelayLine, HoldsNoMoreThanItMay) {
   DelayLine line(shape(10ms), 1, 2500);
   EXPECT_TRUE(push(line, kStart));
