@@ -140,6 +140,8 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
       ->capture_default_str();
   command.add_flag("--no-push", options.no_push,
                    "Pass everything through this client instead of from server to server");
+  command.add_flag("--ignore-end", options.generate.ignore_end,
+                   "Go on after the model ended its turn, up to --max-tokens (for measurements)");
   command.add_flag("--show-route", options.show_route,
                    "Say which servers answer, and every change, on stderr");
   command.add_flag("--stats", options.stats, "Figures of the answer on stderr");

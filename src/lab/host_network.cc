@@ -188,6 +188,17 @@ Result<void> HostNetwork::set_offload(bool on) {
   return {};
 }
 
+Result<void> HostNetwork::set_congestion(const std::string& name) {
+  return on_own_thread([&]() -> Result<void> {
+    MEADOW_TRY_VOID(enter());
+    // Whose setting this is depends on the thread that opens it.
+    Descriptor file(open("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY | O_CLOEXEC));
+    if (file.fd < 0 || write(file.fd, name.data(), name.size()) < 0)
+      return system_error("the kernel has no such congestion control");
+    return {};
+  });
+}
+
 Result<void> HostNetwork::limit_up(double rate, int mtu) {
   return on_own_thread([&]() -> Result<void> {
     MEADOW_TRY_VOID(enter());

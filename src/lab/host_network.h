@@ -31,6 +31,8 @@ class HostNetwork {
 
   // Whether packets of up to 64 KiB may leave the host in one piece.
   Result<void> set_offload(bool on);
+  // TCP's congestion control; kUnsupported if the kernel has none of this name.
+  Result<void> set_congestion(const std::string& name);
   // Sends at most this many bits per second; 0: no limit. Runs tc; kNotFound without it.
   Result<void> limit_up(double rate, int mtu);
 

@@ -37,6 +37,8 @@ Result<void> Lab::make_hosts() {
     const uint32_t address = kNetwork | region << 8 | ++used[region];
     auto made = HostNetwork::make(address, file_.mtu);
     if (!made) return fail(made.error().within(fmt::format("the lab's host {}", host.name)));
+    if (auto set = made->set_congestion(file_.congestion); !set)
+      return fail(set.error().within(fmt::format("option congestion={}", file_.congestion)));
     if (host.up > 0) MEADOW_TRY_VOID(made->limit_up(host.up, file_.mtu));
     addresses_.push_back(address);
     hosts_.push_back(std::move(*made));

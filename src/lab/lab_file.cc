@@ -215,12 +215,16 @@ class Parser {
             file.mtu = static_cast<int>(mtu);
           } else if (s.key == "queue") {
             MEADOW_TRY(file.queue_bytes, parse_whole(s.value, 65536, uint64_t{1} << 30));
+          } else if (s.key == "congestion") {
+            MEADOW_TRY_VOID(check_name(s.value));
+            file.congestion = s.value;
           } else if (s.key == "offload" && (s.value == "on" || s.value == "off")) {
             file.offload = s.value == "on";
           } else {
-            return fail(Code::kInvalidArgument,
-                        "\"{}={}\": expected seed=N, mtu=N, queue=BYTES or offload=on|off", s.key,
-                        s.value);
+            return fail(
+                Code::kInvalidArgument,
+                "\"{}={}\": expected seed=N, mtu=N, queue=BYTES, congestion=NAME or offload=on|off",
+                s.key, s.value);
           }
           return {};
         });

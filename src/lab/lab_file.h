@@ -48,6 +48,7 @@ struct LabFile {
   uint64_t seed = 1;                // of loss and jitter
   int mtu = 1500;                   // 576 to 65535
   uint64_t queue_bytes = 16 << 20;  // a link holds at most so much, each way
+  std::string congestion = "reno";  // control of TCP in every host
   bool offload = true;              // packets of up to 64 KiB inside the lab: see docs/lab.md
 
   // Index of the host with this name.

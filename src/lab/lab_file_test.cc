@@ -28,7 +28,7 @@ hosts s 3    region=us up=50mbit down=1gbit   # s1 s2 s3
 default      rtt=5ms
 link eu us   rtt=80ms jitter=2ms loss=0.5%
 link client s2 rtt=250us rate=10mbit
-option seed=7 mtu=9000 queue=1000000 offload=off
+option seed=7 mtu=9000 queue=1000000 offload=off congestion=bbr
 )");
   ASSERT_EQ(file.hosts.size(), 4u);
   EXPECT_EQ(file.hosts[0].up, 1e8);
@@ -40,6 +40,7 @@ option seed=7 mtu=9000 queue=1000000 offload=off
   EXPECT_EQ(file.mtu, 9000);
   EXPECT_EQ(file.queue_bytes, 1000000u);
   EXPECT_FALSE(file.offload);
+  EXPECT_EQ(file.congestion, "bbr");
   EXPECT_EQ(file.find("s2"), 2u);
   EXPECT_EQ(file.find("us"), std::nullopt);
 }
