@@ -13,12 +13,15 @@ struct ServerInfo {
   PeerAddress peer;
   Lease lease;
   Duration rtt{-1};  // measured round trip; negative: not known
+  bool left_out =
+      false;  // failed lately, or without room: for those blocks only that nobody else has
 };
 
 class Directory {
  public:
   virtual ~Directory() = default;
-  // Servers online for this model (same fingerprint, numerics), failed ones left out.
+  // Servers online for this model (same fingerprint, numerics). Failed ones are not among them, but
+  // for those that alone hold some block: these come marked left_out.
   virtual std::vector<ServerInfo> online() const = 0;
   // The server failed somebody just now: out of online() at once, until a newer lease has come and
   // a growing, decaying penalty has passed. A refusal for lack of room is no failure; see

@@ -25,6 +25,7 @@ struct SessionOptions {
   Codec codec = Codec::kF32;
   Digest fingerprint;
   uint32_t numerics = 0;
+  PeerFilter filter{};              // servers that may be used
   bool push = true;                 // servers push to each other; off: every hop by the client
   Duration open_timeout = 5s;       // for a server to accept the session
   Duration stall_timeout = 1900ms;  // silence of the server at work: kMissedBeats and a margin

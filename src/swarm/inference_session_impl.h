@@ -66,6 +66,7 @@ class InferenceSession::Impl {
                               const CancelToken* cancel);
   Result<Chain> find_replacements(TimePoint give_up, StepProgress& progress,
                                   const CancelToken* cancel);
+  RouteRequest route_request() const;
   void lay_out(const Chain& chain);
   void announce_route();
   Result<void> await_opened(StepProgress& progress, const CancelToken* cancel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "swarm/last_resort.h"
 #include "swarm/membership_impl.h"
 
 namespace meadow::swarm {
@@ -220,15 +221,17 @@ std::vector<ServerInfo> Membership::Impl::online() {
     voters.push_back(&entry.lease);
   }
   if (!options_.fingerprint.is_zero()) pins_.elect(voters);
-  std::vector<ServerInfo> out;
+  std::vector<ServerInfo> out, left_out;
   for (const LeaseTable::Entry* entry : candidates) {
+    if (!fits(entry->lease)) continue;
     const PeerId id = entry->lease.id();
     const auto trip = round_trips_.find(id);
     const bool unreachable =
         trip != round_trips_.end() && trip->second.failures >= kMaxPingFailures;
-    if (!unreachable && fits(entry->lease) && !penalties_.left_out(id, entry->made, now))
-      out.push_back(info_of(*entry));
+    if (unreachable) continue;
+    (penalties_.left_out(id, entry->made, now) ? left_out : out).push_back(info_of(*entry));
   }
+  add_last_resorts(out, std::move(left_out));
   return out;
 }
 

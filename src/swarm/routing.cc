@@ -1,95 +1,25 @@
 #include "swarm/routing.h"
 
 #include <algorithm>
-#include <tuple>
+
+#include "swarm/route_costs.h"
+#include "swarm/route_search.h"
 
 namespace meadow::swarm {
 namespace {
 
-double half_rtt(const ServerInfo& server) {
-  return (server.rtt < Duration{} ? kAssumedRttSeconds : seconds(server.rtt)) / 2;
-}
-
-double seconds_per_block(const ServerInfo& server) {
-  const double speed = server.lease.speed.decode;
-  return 1 / (speed > 0 ? speed : kAssumedTokensPerS);
-}
-
-// The best way found to have done all blocks before a border.
-struct Way {
-  double cost = 0;
-  int32_t hops = -1;  // -1: none found
-  size_t server = 0;  // of the last hop
-  int32_t from = 0;   // where the last hop begins
-};
-
-class Search {
- public:
-  Search(std::vector<const ServerInfo*> servers, BlockRange blocks)
-      : servers_(std::move(servers)),
-        blocks_(blocks),
-        ways_(static_cast<size_t>(blocks.size()) + 1) {}
-
-  // Extends from every border in turn; all ways to a border come from lower ones.
-  void run() {
-    at(blocks_.first).hops = 0;
-    for (int32_t border = blocks_.first; border < blocks_.last; border++) {
-      if (at(border).hops < 0) continue;
-      for (size_t s = 0; s < servers_.size(); s++)
-        if (servers_[s]->lease.blocks.contains(border)) extend(border, s);
-    }
-  }
-
-  bool found() const { return ways_.back().hops > 0; }
-
-  Route route() const {
-    Route route;
-    route.seconds_per_token = ways_.back().cost;
-    for (int32_t border = blocks_.last; border > blocks_.first;) {
-      const Way& way = ways_[static_cast<size_t>(border - blocks_.first)];
-      route.chain.push_back({servers_[way.server]->peer, {way.from, border}});
-      border = way.from;
-    }
-    std::reverse(route.chain.begin(), route.chain.end());
-    return route;
-  }
-
- private:
-  Way& at(int32_t border) { return ways_[static_cast<size_t>(border - blocks_.first)]; }
-
-  void extend(int32_t border, size_t s) {
-    const ServerInfo& server = *servers_[s];
-    const int32_t last = std::min(server.lease.blocks.last, blocks_.last);
-    const Way before = at(border);
-    for (int32_t end = border + 1; end <= last; end++) {
-      Way way{
-          before.cost + half_rtt(server) + kHopSeconds + (end - border) * seconds_per_block(server),
-          before.hops + 1, s, border};
-      if (end == blocks_.last) way.cost += half_rtt(server);
-      if (at(end).hops < 0 || better(way, at(end))) at(end) = way;
-    }
-  }
-
-  bool better(const Way& a, const Way& b) const {
-    return std::tie(a.cost, a.hops, servers_[a.server]->peer.id) <
-           std::tie(b.cost, b.hops, servers_[b.server]->peer.id);
-  }
-
-  std::vector<const ServerInfo*> servers_;
-  BlockRange blocks_;
-  std::vector<Way> ways_;  // by border - blocks_.first
-};
-
 struct Candidates {
   std::vector<const ServerInfo*> usable;
-  std::vector<BlockRange> avoided, full;  // spans passed over
+  std::vector<BlockRange> avoided, refused, full;  // spans passed over
 };
 
 Candidates sort_out(std::span<const ServerInfo> servers, const RouteRequest& request) {
   Candidates out;
   for (const ServerInfo& server : servers) {
     const auto& avoid = request.avoid;
-    if (std::find(avoid.begin(), avoid.end(), server.peer.id) != avoid.end())
+    if (!request.filter.passes(server.peer.id))
+      out.refused.push_back(server.lease.blocks);
+    else if (std::find(avoid.begin(), avoid.end(), server.peer.id) != avoid.end())
       out.avoided.push_back(server.lease.blocks);
     else if (server.lease.free_cache_tokens < request.max_tokens)
       out.full.push_back(server.lease.blocks);
@@ -148,21 +78,124 @@ std::unexpected<Error> missing(const Candidates& candidates, const RouteRequest&
     passed_over += fmt::format("; {} without cache for {} tokens", n, request.max_tokens);
   if (const size_t n = holders(candidates.avoided, gaps); n > 0)
     passed_over += fmt::format("; {} left out after a failure", n);
+  if (const size_t n = holders(candidates.refused, gaps); n > 0)
+    passed_over += fmt::format("; {} not among the allowed servers", n);
   return fail(Code::kUnavailable, "block{} {} {} no server online{}", one ? "" : "s", names,
               one ? "has" : "have", passed_over);
 }
 
 }  // namespace
 
-Result<Route> find_route(std::span<const ServerInfo> servers, const RouteRequest& request) {
+namespace {
+
+Result<void> check(const RouteRequest& request) {
   if (request.blocks.empty() || request.blocks.first < 0 || request.blocks.last > kMaxBlocks)
     return fail(Code::kInvalidArgument, "route: {}:{} is no range of blocks", request.blocks.first,
                 request.blocks.last);
+  return {};
+}
+
+const ServerInfo* find(std::span<const ServerInfo> servers, const PeerId& id) {
+  const auto it = std::find_if(servers.begin(), servers.end(),
+                               [&](const ServerInfo& s) { return s.peer.id == id; });
+  return it == servers.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+Result<Route> find_route(std::span<const ServerInfo> servers, const RouteRequest& request) {
+  MEADOW_TRY_VOID(check(request));
   const Candidates candidates = sort_out(servers, request);
-  Search search(candidates.usable, request.blocks);
-  search.run();
-  if (!search.found()) return missing(candidates, request);
-  return search.route();
+  if (auto route = RouteSearch(candidates.usable, servers, request).run()) return *std::move(route);
+  return missing(candidates, request);
+}
+
+Result<double> chain_seconds(std::span<const ServerInfo> servers, const Chain& chain,
+                             const RouteRequest& request) {
+  double cost = 0;
+  const ServerInfo* before = request.previous ? find(servers, *request.previous) : nullptr;
+  for (const Hop& hop : chain) {
+    const ServerInfo* server = find(servers, hop.server.id);
+    if (server == nullptr)
+      return fail(Code::kNotFound, "server {} is not known any more", short_id(hop.server.id));
+    cost += before ? link_seconds(*before, *server, request) : half_rtt(*server, request.costs);
+    cost += entry_seconds(*server, request);
+    cost += hop.blocks.size() * seconds_per_block(*server, request);
+    before = server;
+  }
+  const ServerInfo* next = request.next ? find(servers, *request.next) : nullptr;
+  if (before != nullptr)
+    cost += next ? link_seconds(*before, *next, request) : half_rtt(*before, request.costs);
+  return cost;
+}
+
+double throughput_weight(const ServerInfo& server, Pass pass) {
+  constexpr double kNextToNothing = 1e-6;
+  const ServedSpeed& speed = server.lease.speed;
+  double tokens_per_s = pass == Pass::kBackward ? speed.backward : speed.forward;
+  if (tokens_per_s <= 0) tokens_per_s = speed.forward > 0 ? speed.forward : speed.prefill;
+  if (tokens_per_s <= 0) tokens_per_s = kAssumedTokensPerS;
+  const double rate = tokens_per_s / std::max(1, server.lease.blocks.size());
+  return server.left_out ? kNextToNothing * rate : rate;
+}
+
+namespace {
+
+// Index of a weight, drawn in proportion; their sum is positive.
+size_t draw(std::span<const double> weights, Rng& rng) {
+  double sum = 0;
+  for (const double w : weights) sum += w;
+  double point = rng.uniform() * sum;
+  size_t chosen = 0;  // the last with a weight, should rounding pass them all
+  for (size_t i = 0; i < weights.size(); i++) {
+    if (weights[i] <= 0) continue;
+    chosen = i;
+    if (point < weights[i]) break;
+    point -= weights[i];
+  }
+  return chosen;
+}
+
+}  // namespace
+
+// At every block each holder shall be drawn with its share of the block's throughput. From one
+// block to the next the two distributions are coupled so that the server changes as seldom as they
+// allow (maximal coupling): a server is left with the probability by which its share shrinks, or at
+// its span's end, for one whose share grows.
+Result<Route> draw_route(std::span<const ServerInfo> servers, const RouteRequest& request,
+                         Pass pass, Rng& rng, SpreadWeight weight) {
+  MEADOW_TRY_VOID(check(request));
+  RouteRequest without_cache = request;
+  without_cache.max_tokens = 0;
+  const Candidates candidates = sort_out(servers, without_cache);
+  const size_t count = candidates.usable.size();
+  std::vector<double> weights(count), grown(count);
+  for (size_t i = 0; i < count; i++) weights[i] = weight(*candidates.usable[i], pass);
+  Route route;
+  size_t at = count;  // the server; count: none yet
+  double before = 0;  // sum of the weights of the block before
+  for (int32_t block = request.blocks.first; block < request.blocks.last; block++) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+      if (candidates.usable[i]->lease.blocks.contains(block)) sum += weights[i];
+    if (sum <= 0) return missing(candidates, without_cache);
+    const bool holds = at < count && candidates.usable[at]->lease.blocks.contains(block);
+    const bool stays = holds && (sum <= before || rng.uniform() * sum < before);
+    if (stays) {
+      route.chain.back().blocks.last++;
+    } else {
+      for (size_t i = 0; i < count; i++) {
+        const BlockRange held = candidates.usable[i]->lease.blocks;
+        const double had = at < count && held.contains(block - 1) ? weights[i] / before : 0;
+        grown[i] = held.contains(block) ? std::max(0.0, weights[i] / sum - had) : 0;
+      }
+      at = draw(grown, rng);
+      route.chain.push_back({candidates.usable[at]->peer, {block, block + 1}});
+    }
+    before = sum;
+  }
+  MEADOW_TRY(route.seconds_per_step, chain_seconds(servers, route.chain, without_cache));
+  return route;
 }
 
 std::string describe(const Chain& chain) {

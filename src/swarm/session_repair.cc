@@ -84,13 +84,18 @@ Result<Chain> InferenceSession::Impl::find_replacements(TimePoint give_up, StepP
     Chain chain;
     std::optional<Error> missing;
     const std::vector<ServerInfo> servers = directory_.online();
-    BlockRange gap{0, 0};  // blocks without a healthy span, growing
-    const auto fill = [&](int32_t until) {
-      gap.last = until;
-      if (gap.empty() || missing) return;
-      auto route = find_route(servers, {gap, options_.max_tokens, avoid_});
-      if (!route && !avoid_.empty())  // better a server that failed once than none
-        route = find_route(servers, {gap, options_.max_tokens, {}});
+    RouteRequest gap = route_request();
+    gap.blocks = {0, 0};  // without a healthy span, growing
+    const auto fill = [&](int32_t until, std::optional<PeerId> next) {
+      gap.blocks.last = until;
+      gap.next = next;
+      if (gap.blocks.empty() || missing) return;
+      gap.avoid = avoid_;
+      auto route = find_route(servers, gap);
+      if (!route && !avoid_.empty()) {  // better a server that failed once than none
+        gap.avoid.clear();
+        route = find_route(servers, gap);
+      }
       if (route) {
         chain.insert(chain.end(), route->chain.begin(), route->chain.end());
       } else {
@@ -99,11 +104,12 @@ Result<Chain> InferenceSession::Impl::find_replacements(TimePoint give_up, StepP
     };
     for (const ChainSpan& s : chain_.spans) {
       if (s.failure) continue;
-      fill(s.hop.blocks.first);
+      fill(s.hop.blocks.first, s.hop.server.id);
       chain.push_back(s.hop);
-      gap.first = s.hop.blocks.last;
+      gap.blocks.first = s.hop.blocks.last;
+      gap.previous = s.hop.server.id;
     }
-    fill(options_.n_blocks);
+    fill(options_.n_blocks, std::nullopt);
     if (!missing) return chain;
     if (clock_.now() >= give_up)
       return fail(missing->code, "{}; waited {:.0f} s", missing->message,
@@ -111,6 +117,16 @@ Result<Chain> InferenceSession::Impl::find_replacements(TimePoint give_up, StepP
     avoid_.clear();
     MEADOW_TRY_VOID(pause(std::min(give_up, clock_.now() + Duration(250ms)), progress, cancel));
   }
+}
+
+// What this session asks of every route.
+RouteRequest InferenceSession::Impl::route_request() const {
+  RouteRequest request{{0, options_.n_blocks}};
+  request.max_tokens = options_.max_tokens;
+  request.filter = options_.filter;
+  request.push = options_.push;
+  request.bytes_per_token = static_cast<double>(bytes_per_position_);
+  return request;
 }
 
 // Makes chain_ match `chain`, raises the epoch, opens the newcomers.
