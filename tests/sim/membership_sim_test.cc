@@ -239,8 +239,9 @@ TEST(MembershipSim, FailedServersAreOutAtOnceAndComeBackWithANewLease) {
   SimSwarm swarm;
   swarm.bootstrap();
   Node& server = swarm.server(1, {"boot:1"});
+  Node& other = swarm.server(2, {"boot:1"});
   Node& client = swarm.client({"boot:1"});
-  ASSERT_TRUE(swarm.world.run_for(3s, [&] { return client.sees(server); }));
+  ASSERT_TRUE(swarm.world.run_for(3s, [&] { return client.sees(server) && client.sees(other); }));
   client.members.report_failure(server.identity.id(), Error{});
   EXPECT_FALSE(client.sees(server));
   const TimePoint failed = swarm.world.now();

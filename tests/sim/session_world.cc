@@ -152,6 +152,16 @@ void World::kill(Server& server) {
                 {link->number, StreamClosed{{Code::kUnavailable, "connection reset"}}});
 }
 
+void World::reset(Server& server) {
+  for (const auto& weak : links)
+    if (auto link = weak.lock(); link && link->server == &server && link->served != 0) {
+      loop.post_on(server.peer, Duration{},
+                   [link] { link->server->service->closed(std::exchange(link->served, 0)); });
+      to_client(link, client_latency,
+                {link->number, StreamClosed{{Code::kUnavailable, "connection reset"}}});
+    }
+}
+
 void World::to_client(std::shared_ptr<Link> link, Duration delay, StreamEvent event) {
   loop.post_after(delay, [link = std::move(link), event = std::move(event)] {
     if (!link->closed) link->inbox->post(event);

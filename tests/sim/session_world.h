@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "sim/sim_world.h"
 #include "swarm/inference_session.h"
+#include "swarm/last_resort.h"
 #include "swarm/span_service.h"
 
 namespace meadow::sim {
@@ -122,11 +123,13 @@ class WorldDirectory final : public Directory {
     std::erase_if(servers_, [&](const ServerInfo& s) { return s.peer.id == id; });
   }
   std::vector<ServerInfo> online() const override {
-    std::vector<ServerInfo> out;
+    std::vector<ServerInfo> out, left_out;
     for (const auto& s : servers_) {
       const auto it = hidden_.find(s.peer.id);
-      if (it == hidden_.end() || clock_.now() >= it->second) out.push_back(s);
+      const bool hidden = it != hidden_.end() && clock_.now() < it->second;
+      (hidden ? left_out : out).push_back(s);
     }
+    add_last_resorts(out, std::move(left_out));
     return out;
   }
   void report_failure(const PeerId& id, const Error&) override {
@@ -151,6 +154,8 @@ class World final : public SpanConnector, public EventInbox {
 
   Server& add_server(BlockRange blocks, int64_t cache_tokens = 100000);
   void kill(Server& server);
+  // Its streams end and its caches are lost, but it goes on answering.
+  void reset(Server& server);
   void freeze(Server& server) { loop.freeze(server.peer); }
   bool alive(const Server& server) const { return loop.alive(server.peer); }
   Server* by_id(const PeerId& id);
