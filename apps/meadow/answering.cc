@@ -136,6 +136,8 @@ Result<void> Answering::start_swarm(int64_t context, const CancelToken* cancel) 
   session.codec = *swarm::codec_from(options_.answer.codec);
   session.fingerprint = fingerprint;
   session.numerics = kernels::numerics_id(options_.answer.cache_type());
+  MEADOW_TRY(session.filter, swarm::PeerFilter::from(options_.answer.allowed_servers,
+                                                     options_.answer.blocked_servers));
   session.push = !options_.answer.no_push;
   session.give_up_after = from_seconds(options_.join.timeout_s);
   rng_ = std::make_unique<Rng>(random_seed());

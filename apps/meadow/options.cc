@@ -142,6 +142,19 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
                    "Pass everything through this client instead of from server to server");
   command.add_flag("--ignore-end", options.generate.ignore_end,
                    "Go on after the model ended its turn, up to --max-tokens (for measurements)");
+  command
+      .add_option("--allow-server", options.allowed_servers,
+                  "Use these servers only, by peer id or its first 8 digits and more; may be "
+                  "repeated")
+      ->type_name("PEER")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option("--block-server", options.blocked_servers,
+                  "Never use this server; may be repeated")
+      ->type_name("PEER")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_flag("--show-route", options.show_route,
                    "Say which servers answer, and every change, on stderr");
   command.add_flag("--stats", options.stats, "Figures of the answer on stderr");
