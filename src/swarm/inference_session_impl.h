@@ -74,6 +74,7 @@ class InferenceSession::Impl {
   Result<void> fill_journal(size_t index, int64_t need, StepProgress& progress,
                             const CancelToken* cancel);
   Result<void> pause(TimePoint until, StepProgress& progress, const CancelToken* cancel);
+  std::string failed_blocks() const;
   void note_failures(int64_t position);
   std::optional<NextHop> next_of(size_t index) const;
   PeerId previous_of(size_t index) const;

@@ -46,6 +46,18 @@ Result<void> InferenceSession::Impl::repair(int64_t need, StepProgress& progress
   return {};
 }
 
+// "blocks 10 to 19 have": those of the spans that failed last.
+std::string InferenceSession::Impl::failed_blocks() const {
+  std::string out;
+  for (const ChainSpan& s : chain_.spans) {
+    if (!s.failure) continue;
+    const BlockRange b = s.hop.blocks;
+    out += out.empty() ? "blocks " : ", ";
+    out += fmt::format("{} to {}", b.first, b.last - 1);
+  }
+  return out + " have";
+}
+
 // One attempt. kUnavailable: a span failed on the way (it is marked), or nobody is there.
 Result<void> InferenceSession::Impl::replace_failed(int64_t need, TimePoint give_up,
                                                     StepProgress& progress,
@@ -168,7 +180,8 @@ Result<void> InferenceSession::Impl::await_opened(StepProgress& progress,
   const TimePoint until = clock_.now() + options_.open_timeout;
   for (;;) {
     if (progress.own_mistake) return fail(*progress.own_mistake);
-    if (chain_.any_failed()) return fail(Code::kUnavailable, "a server failed while joining");
+    if (chain_.any_failed())
+      return fail(Code::kUnavailable, "{} no server that answers", failed_blocks());
     const auto waiting = std::find_if(chain_.spans.begin(), chain_.spans.end(),
                                       [](const ChainSpan& s) { return !s.opened; });
     if (waiting == chain_.spans.end()) return {};
