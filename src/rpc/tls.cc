@@ -125,11 +125,31 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const Identity& own)
   return credentials;
 }
 
+Result<PublicKey> CertificateKeys::key_of(std::string_view pem) {
+  std::string text(pem);
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto it = keys_.find(text); it != keys_.end()) return it->second;
+  }
+  MEADOW_TRY(const PublicKey key, public_key_of_certificate(pem));
+  if (text.size() > kMaxPemBytes) return key;
+  std::lock_guard lock(mutex_);
+  if (keys_.size() >= kMaxKeys) keys_.clear();
+  keys_.emplace(std::move(text), key);
+  return key;
+}
+
+size_t CertificateKeys::size() const {
+  std::lock_guard lock(mutex_);
+  return keys_.size();
+}
+
 Result<PublicKey> key_of(const grpc::AuthContext& context) {
   const auto pem = context.FindPropertyValues("x509_pem_cert");
   if (pem.size() != 1)
     return fail(Code::kPermissionDenied, "the link shows no certificate of the other end");
-  return public_key_of_certificate(text_of(pem.front()));
+  static CertificateKeys& keys = *new CertificateKeys;  // for the life of the process
+  return keys.key_of({pem.front().data(), pem.front().size()});
 }
 
 }  // namespace meadow::rpc

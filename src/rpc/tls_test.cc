@@ -176,5 +176,30 @@ TEST(KeyCheckTest, PinsAndRemembers) {
   EXPECT_FALSE(any.check("no certificate"));
 }
 
+TEST(CertificateKeysTest, RemembersWhatIsOne) {
+  CertificateKeys keys;
+  const std::string a = identity(1).certificate_pem(), b = identity(2).certificate_pem();
+  for (int i = 0; i < 3; i++) {
+    EXPECT_EQ(keys.key_of(a), identity(1).public_key());
+    EXPECT_EQ(keys.key_of(b), identity(2).public_key());
+    EXPECT_FALSE(keys.key_of(a.substr(0, a.size() / 2)));
+    EXPECT_FALSE(keys.key_of(""));
+  }
+  EXPECT_EQ(keys.size(), 2u);
+  // The same key in another text is another entry, the text too long is none.
+  EXPECT_EQ(keys.key_of("x\n" + a), identity(1).public_key());
+  EXPECT_EQ(keys.size(), 3u);
+  EXPECT_EQ(keys.key_of(std::string(5000, '\n') + a), identity(1).public_key());
+  EXPECT_EQ(keys.size(), 3u);
+}
+
+TEST(CertificateKeysTest, IsBounded) {
+  CertificateKeys keys;
+  const std::string a = identity(1).certificate_pem();
+  for (size_t i = 0; i < CertificateKeys::kMaxKeys + 10; i++)
+    ASSERT_TRUE(keys.key_of(std::to_string(i) + "\n" + a));
+  EXPECT_EQ(keys.size(), 10u);
+}
+
 }  // namespace
 }  // namespace meadow::rpc
