@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "format/model_file.h"
 #include "lab_place.h"
@@ -18,8 +19,8 @@ struct Options {
   std::vector<std::string> rtts = {"0", "10ms", "40ms", "80ms"},
                            rates = {"top", "100mbit", "10mbit"};
   std::vector<int> prompts = {128};
-  int tokens = 32, repeat = 1;
-  bool no_push = false, json = false, sigstop = false;
+  int tokens = 32, repeat = 1, settle = 0;
+  bool no_push = false, split = false, json = false;
   int at = 16;
 };
 
@@ -125,6 +126,23 @@ Result<void> decode(Place& place, const Options& o) {
         bytes = position_bytes(run);
       }
       sort_into(cell, steps);
+      if (o.split) {
+        // What the servers say of themselves, per step: an answer less the same answer's start.
+        Options start = o;
+        start.tokens = 2;
+        MEADOW_TRY(const Run shorter, place.generate(decode_words(start, prompt)));
+        MEADOW_TRY(const Run longer, place.generate(decode_words(o, prompt)));
+        auto per_step = [&](const char* field) {
+          return (longer.report["swarm"].value(field, 0.0) -
+                  shorter.report["swarm"].value(field, 0.0)) /
+                 (o.tokens - start.tokens);
+        };
+        fmt::print(
+            "per step: waiting {:.2f} ms, of it servers computing {:.2f}, steps queued {:.2f}; "
+            "client itself {:.2f}\n",
+            per_step("waiting_ms"), per_step("server_compute_ms"), per_step("server_wait_ms"),
+            longer.step_ms() - per_step("waiting_ms"));
+      }
       const double wire = (o.place.servers + 1) * bytes * 8e3 / cell.links.bits_per_s;
       print_cell(o, "decode", prompt, cell, wire, compute, bytes);
       return {};
@@ -268,6 +286,8 @@ using Bench = Result<void> (*)(Place&, const Options&);
 Result<void> run(Options& o, Bench bench) {
   MEADOW_TRY(o.place.n_blocks, blocks_of(o.place.model));
   MEADOW_TRY(const auto place, Place::start(o.place));
+  // A young swarm makes connections: handshakes of everybody with everybody, on our few cores.
+  std::this_thread::sleep_for(std::chrono::seconds(o.settle));
   return bench(*place, o);
 }
 
@@ -294,12 +314,16 @@ int main_of(int argc, char** argv) {
     command->add_option("--repeat", o.repeat, "Answers for each figure")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
+    command->add_option("--settle", o.settle, "Seconds to wait until the peers know each other")
+        ->check(CLI::Range(0, 600))
+        ->capture_default_str();
     command->add_flag("--no-push", o.no_push, "Everything through the client");
     command->add_flag("--json", o.json, "A JSON object a line");
     command->callback([&, bench] { result = run(o, bench); });
     return command;
   };
-  add("decode", "Time between two tokens", decode);
+  add("decode", "Time between two tokens", decode)
+      ->add_flag("--split", o.split, "Also where the time of a step goes");
   add("prefill", "Time from a prompt to the first token", prefill);
   add("clients", "Several clients at once beside one", clients)
       ->add_option("--clients", o.place.clients, "How many")
