@@ -13,6 +13,7 @@ if(NOT TARGET hwy::hwy)
   pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
   add_library(hwy::hwy ALIAS PkgConfig::HWY)
 endif()
+pkg_check_modules(LIBTORRENT REQUIRED IMPORTED_TARGET libtorrent-rasterbar)  # swarm/dht
 if(MEADOW_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -111,7 +111,7 @@ Result<ExitCode> run(ServeCommand& command) {
   MEADOW_TRY(const auto node,
              Node::start(command.join, {"server", fingerprint, false, cache_type_of(command.cache)},
                          clock));
-  if (!in.peers.empty()) {
+  if (!in.peers.empty() || !command.join.dht_nodes.empty() || command.join.dht_public) {
     // A server that comes back before its bootstrap peer is still of use to those who know it.
     if (auto connected = node->wait_connected(cancel); !connected) {
       if (connected.error().code != Code::kUnavailable) return fail(connected.error());

@@ -30,7 +30,8 @@ int32_t model_blocks(const Servers& servers) {
 }
 
 bool serves(const swarm::ServerInfo& server, int32_t block) {
-  return server.lease.state == swarm::ServerState::kOnline && server.lease.blocks.contains(block);
+  return server.lease.state == swarm::ServerState::kOnline && !server.silent &&
+         server.lease.blocks.contains(block);
 }
 
 // Blocks without a server online, as ranges.
@@ -48,11 +49,16 @@ std::vector<BlockRange> gaps(const Servers& servers) {
   return out;
 }
 
+// What its lease says, unless it does not answer: its lease may outlive it for half a minute.
+std::string state_of(const swarm::ServerInfo& server) {
+  return server.silent ? "silent" : std::string(swarm::name(server.lease.state));
+}
+
 Json server_json(const swarm::ServerInfo& server) {
   const swarm::Lease& lease = server.lease;
   return {{"peer", hex(server.peer.id)},
           {"address", server.peer.address},
-          {"state", std::string(swarm::name(lease.state))},
+          {"state", state_of(server)},
           {"first", lease.blocks.first},
           {"last", lease.blocks.last},
           {"decode_tokens_per_s", lease.speed.decode},
@@ -98,7 +104,7 @@ void print(const Node& node, const Servers& servers) {
   for (const auto& server : servers) {
     const swarm::Lease& lease = server.lease;
     rows.push_back(
-        {short_id(server.peer.id), server.peer.address, std::string(swarm::name(lease.state)),
+        {short_id(server.peer.id), server.peer.address, state_of(server),
          fmt::format("{}:{}", lease.blocks.first, lease.blocks.last),
          fmt::format("{:.0f}", lease.speed.decode), std::to_string(lease.free_cache_tokens),
          server.rtt < Duration::zero() ? std::string("?")
@@ -129,7 +135,7 @@ void gather(const Node& node, double wait_s) {
     const auto servers = node.membership().servers();
     const bool measured =
         std::all_of(servers.begin(), servers.end(), [](const swarm::ServerInfo& server) {
-          return server.lease.state != swarm::ServerState::kOnline ||
+          return server.lease.state != swarm::ServerState::kOnline || server.silent ||
                  server.rtt >= Duration::zero();
         });
     if (known > 0 && measured && clock.now() - changed > 500ms) return;

@@ -8,11 +8,15 @@
 #include "meadow/terminal.h"
 #include "meadow/version.h"
 #include "swarm/address.h"
+#include "swarm/peer_memory.h"
 
 namespace meadow::apps {
 namespace {
 
 constexpr Duration kTick = 100ms;
+constexpr Duration kRememberFirst = 5s;  // after the start, then with this period
+constexpr Duration kRememberPeriod = 60s;
+constexpr Duration kFirstContactDht = 12s;
 constexpr Duration kFirstContact = 4500ms;  // to be said within five seconds
 
 Result<void> make_parent(const std::string& path) {
@@ -85,6 +89,23 @@ Result<void> Node::listen(const JoinOptions& options, const rpc::RpcOptions& rpc
   return {};
 }
 
+Result<void> Node::start_dht(const JoinOptions& options) {
+  if (!options.uses_dht()) return {};
+  swarm::dht::DhtOptions dht;
+  dht.listen = options.dht.empty() ? "0.0.0.0:0" : options.dht;
+  dht.nodes = options.dht_nodes;
+  dht.public_dht = options.dht_public;
+  if (options.map_ports) {
+    MEADOW_TRY(const auto listen, swarm::parse_address(options.listen));
+    if (listen.port == 0)
+      return fail(Code::kInvalidArgument,
+                  "--map-port needs a port that stays: give --listen one other than 0");
+    dht.map_tcp_port = listen.port;
+  }
+  MEADOW_TRY(dht_, swarm::dht::DhtRendezvous::start(dht, clock_));
+  return {};
+}
+
 Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOptions node_options,
                                           const Clock& clock) {
   MEADOW_TRY(Entrance in, entrance(options));
@@ -112,15 +133,26 @@ Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOption
   node->member_port_ = std::make_unique<rpc::GrpcMember>(*node->links_, std::move(pins));
   node->connector_ = std::make_unique<rpc::GrpcConnector>(*node->links_);
   node->push_ = std::make_unique<rpc::GrpcPush>(*node->links_);
-  node->rendezvous_ =
+  node->bootstraps_ =
       std::make_unique<swarm::BootstrapRendezvous>(*node->member_port_, std::move(addresses));
+  MEADOW_TRY_VOID(node->start_dht(options));
+  std::vector<swarm::Rendezvous*> ways = {node->bootstraps_.get()};
+  if (node->dht_) ways.push_back(node->dht_.get());
+  node->rendezvous_ = std::make_unique<swarm::CombinedRendezvous>(std::move(ways));
   if (key_file.empty()) {
     node->sequence_ = std::make_unique<swarm::MemorySequenceStore>();
   } else {
     MEADOW_TRY(node->sequence_, swarm::FileSequenceStore::open(key_file + ".sequence"));
   }
 
+  if (!key_file.empty()) {
+    node->memory_file_ = key_file + ".peers";
+    // a file of another swarm, or a damaged one, is of no use and will be replaced
+    node->remembered_ = swarm::load_remembered(node->memory_file_, node->swarm_digest())
+                            .value_or(std::vector<std::string>{});
+  }
   swarm::MembershipOptions membership;
+  membership.remembered = node->remembered_;
   membership.swarm = node->entrance_.swarm;
   membership.fingerprint = node_options.fingerprint;
   membership.numerics = kernels::numerics_id(node_options.cache_type);
@@ -140,9 +172,10 @@ Result<std::unique_ptr<Node>> Node::join(const JoinOptions& options, const Clock
                                          const Digest& fingerprint, DType cache_type,
                                          const CancelToken* cancel) {
   MEADOW_TRY(const Entrance in, entrance(options));
-  if (in.peers.empty())
+  if (in.peers.empty() && !options.uses_dht() && options.identity.empty())
     return fail(Code::kInvalidArgument,
-                "nobody to join: give an invite, or --join HOST:PORT (or --local to run the whole "
+                "nobody to join: give an invite, --dht-node or --join HOST:PORT (or --local to run "
+                "the whole "
                 "model here)");
   if (!fingerprint.is_zero() && !in.fingerprint.is_zero() && fingerprint != in.fingerprint)
     return fail(Code::kInvalidArgument,
@@ -159,6 +192,7 @@ Node::~Node() {
     ticker_.request_stop();
     ticker_.join();
   }
+  remember();
   // Nobody calls in once the port is shut; nobody calls back once the links are gone.
   if (server_) server_->shutdown(200ms);
   connector_.reset();
@@ -169,28 +203,44 @@ void Node::tick_until_stopped(std::stop_token stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::unique_lock lock(mutex);
+  TimePoint remember_at = clock_.now() + kRememberFirst;
   while (!stop.stop_requested()) {
     membership_->tick();
+    if (clock_.now() >= remember_at) {
+      remember_at = clock_.now() + kRememberPeriod;
+      remember();
+    }
     wake.wait_for(lock, stop, kTick, [] { return false; });
   }
 }
 
+void Node::remember() {
+  if (memory_file_.empty() || !membership_) return;
+  const auto peers = membership_->proven_addresses();
+  // those of earlier stay, as long as nobody else answers; a file that cannot be written costs
+  // nothing but the memory
+  if (!peers.empty()) (void)swarm::store_remembered(memory_file_, peers, swarm_digest());
+}
+
 Result<void> Node::wait_connected(const CancelToken* cancel) const {
-  const Deadline deadline = Deadline::after(clock_, kFirstContact);
+  const Deadline deadline = Deadline::after(clock_, dht_ ? kFirstContactDht : kFirstContact);
   std::mutex mutex;
   std::condition_variable nothing;
   std::unique_lock lock(mutex);
-  while (!membership_->connected() && !rendezvous_->reached()) {
+  // that a node of the DHT answers does not say that a member is there
+  while (!membership_->connected() && !bootstraps_->reached()) {
     if (cancel && cancel->cancelled()) return fail(Code::kCancelled, "joining was interrupted");
     const auto dead = membership_->bootstrap_unreachable();
     const bool late = deadline.passed(clock_.now());
-    if (late || dead.size() >= entrance_.peers.size()) {
+    if (late || (dead.size() >= places_to_join() && remembered_.empty())) {
       std::string who;
       Code code = Code::kUnavailable;
       for (const auto& peer : dead) {
         who += fmt::format("\n  {}: {}", peer.address, printable(peer.error.text()));
         if (peer.error.code == Code::kPermissionDenied) code = Code::kPermissionDenied;
       }
+      if (dead.empty() && dht_)
+        who += fmt::format("\n  DHT: nobody of this swarm found ({} nodes known)", dht_->nodes());
       if (dead.empty())
         for (const auto& peer : entrance_.peers)
           who += fmt::format("\n  {}: no answer", peer.address);

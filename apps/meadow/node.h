@@ -17,6 +17,7 @@
 #include "rpc/grpc_push.h"
 #include "rpc/grpc_server.h"
 #include "rpc/links.h"
+#include "swarm/dht/dht_rendezvous.h"
 #include "swarm/invite.h"
 #include "swarm/membership.h"
 
@@ -40,7 +41,8 @@ struct NodeOptions {
 
 class Node {
  public:
-  // Listens if options.listen says so. Contacts nobody yet.
+  // Listens if options.listen says so. With an identity file the members that answered are
+  // remembered beside it, and tried again. Contacts nobody yet.
   static Result<std::unique_ptr<Node>> start(const JoinOptions& options, NodeOptions node,
                                              const Clock& clock);
   // start() and wait_connected(), for clients. kInvalidArgument without anybody to join, or if the
@@ -60,7 +62,8 @@ class Node {
   const swarm::Membership& membership() const { return *membership_; }
   swarm::SpanConnector& connector() { return *connector_; }
   swarm::PushPort& push() { return *push_; }
-  rpc::GrpcServer* server() { return server_.get(); }  // null: does not listen
+  const swarm::dht::DhtRendezvous* dht() const { return dht_.get(); }  // null: without
+  rpc::GrpcServer* server() { return server_.get(); }                  // null: does not listen
   // host:port that others dial; empty without a listening port.
   const std::string& address() const { return address_; }
   // All that a friend needs, this peer first.
@@ -70,8 +73,13 @@ class Node {
 
  private:
   Node(Identity identity, Entrance entrance, const Clock& clock);
+  // How many must be given up before nobody is left to join.
+  size_t places_to_join() const { return entrance_.peers.size() + (dht_ ? 1 : 0); }
+  Result<void> start_dht(const JoinOptions& options);
   Result<void> listen(const JoinOptions& options, const rpc::RpcOptions& rpc);
   void tick_until_stopped(std::stop_token stop);
+  void remember();
+  Digest swarm_digest() const { return entrance_.swarm.rendezvous(); }
 
   Identity identity_;
   Entrance entrance_;
@@ -81,10 +89,14 @@ class Node {
   std::unique_ptr<rpc::GrpcMember> member_port_;
   std::unique_ptr<rpc::GrpcConnector> connector_;
   std::unique_ptr<rpc::GrpcPush> push_;
-  std::unique_ptr<swarm::BootstrapRendezvous> rendezvous_;
+  std::unique_ptr<swarm::BootstrapRendezvous> bootstraps_;
+  std::unique_ptr<swarm::dht::DhtRendezvous> dht_;  // null: not asked for
+  std::unique_ptr<swarm::CombinedRendezvous> rendezvous_;
   std::unique_ptr<swarm::SequenceStore> sequence_;
   std::unique_ptr<swarm::Membership> membership_;
   std::unique_ptr<rpc::GrpcServer> server_;
+  std::string memory_file_;              // of remembered peers; empty: forgets them
+  std::vector<std::string> remembered_;  // of an earlier run
   std::jthread ticker_;
 };
 

@@ -44,6 +44,30 @@ void add_join_options(CLI::App& command, JoinOptions& options, const std::string
       ->type_name("FILE")
       ->group(group);
   command
+      .add_option(
+          "--dht", options.dht,
+          "Find the swarm over a DHT, too, with a node of it on this UDP address (a literal "
+          "IP; port 0 takes a free one); peers with --dht make up one DHT among themselves")
+      ->type_name("IP:PORT")
+      ->group(group);
+  command
+      .add_option("--dht-node", options.dht_nodes,
+                  "A node of the DHT to begin with: another peer's --dht address; may be repeated")
+      ->type_name("HOST:PORT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  command
+      .add_flag("--dht-public", options.dht_public,
+                "Use the public DHT of BitTorrent; strangers there see this address under a hash, "
+                "not what it is for")
+      ->group(group);
+  if (!default_listen.empty())
+    command
+        .add_flag("--map-port", options.map_ports,
+                  "Ask the router (UPnP, NAT-PMP) to lead the port of --listen here")
+        ->group(group);
+  command
       .add_flag("--insecure", options.insecure,
                 "No TLS: for measurements inside one machine; all peers must agree")
       ->group(group);

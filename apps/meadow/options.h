@@ -20,12 +20,18 @@ inline constexpr char kDefaultSwarm[] = "meadow";
 
 // Of every command that joins a swarm.
 struct JoinOptions {
-  std::string swarm;              // NAME[:SECRET]; empty: kDefaultSwarm, or the invite's
-  std::vector<std::string> join;  // peers (id@host:port or host:port) and invites
-  std::string listen;             // host:port; empty: takes no connections
-  std::string announce;           // host:port that others dial, if it is not `listen`
-  std::string identity;           // file; empty: see identity_path()
+  std::string swarm;                   // NAME[:SECRET]; empty: kDefaultSwarm, or the invite's
+  std::vector<std::string> join;       // peers (id@host:port or host:port) and invites
+  std::string listen;                  // host:port; empty: takes no connections
+  std::string announce;                // host:port that others dial, if it is not `listen`
+  std::string identity;                // file; empty: see identity_path()
+  std::string dht;                     // host:port of a DHT node of ours; empty: no DHT
+  std::vector<std::string> dht_nodes;  // of the DHT, to begin with
+  bool dht_public = false;             // BitTorrent's
+  bool map_ports = false;              // ask the router (UPnP, NAT-PMP)
   bool insecure = false;
+
+  bool uses_dht() const { return !dht.empty() || !dht_nodes.empty() || dht_public || map_ports; }
   double timeout_s = 60;  // for a chain that works
 };
 // `listens`: the command answers others, with this default address.

@@ -15,6 +15,7 @@ struct ServerInfo {
   Duration rtt{-1};  // measured round trip; negative: not known
   bool left_out =
       false;  // failed lately, or without room: for those blocks only that nobody else has
+  bool silent = false;  // it was pinged and did not answer the last time
 };
 
 class Directory {

@@ -44,6 +44,7 @@ Membership::Impl::Impl(MembershipOptions options, const Identity& identity, Memb
       leases_(options_.max_leases, options_.max_lease_bytes),
       book_(options_.max_addresses) {
   book_.set_own(options_.address);
+  for (const std::string& address : options_.remembered) book_.add(address);
 }
 
 void Membership::Impl::stop() {
@@ -204,7 +205,10 @@ ServerInfo Membership::Impl::info_of(const LeaseTable::Entry& entry) const {
   ServerInfo out{{entry.lease.id(), entry.lease.address}, entry.lease, Duration{-1}};
   const auto it = round_trips_.find(out.peer.id);
   if (out.peer.id == own_id_) out.rtt = Duration{};
-  if (it != round_trips_.end()) out.rtt = it->second.average;
+  if (it != round_trips_.end()) {
+    out.rtt = it->second.average;
+    out.silent = it->second.failures > 0;
+  }
   return out;
 }
 
@@ -284,6 +288,16 @@ std::vector<std::string> Membership::Impl::known_addresses() const {
   return book_.by_last_answer();
 }
 
+std::vector<std::string> Membership::Impl::proven_addresses() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out = book_.by_last_answer();
+  std::erase_if(out, [&](const std::string& address) {
+    const auto it = book_.entries().find(address);
+    return !it->second.answered() || it->second.failures > 0;
+  });
+  return out;
+}
+
 MembershipStats Membership::Impl::stats() const {
   const std::lock_guard lock(mutex_);
   MembershipStats out = stats_;
@@ -328,6 +342,7 @@ std::vector<Unreachable> Membership::bootstrap_unreachable() const {
 }
 bool Membership::connected() const { return impl_->connected(); }
 std::vector<std::string> Membership::known_addresses() const { return impl_->known_addresses(); }
+std::vector<std::string> Membership::proven_addresses() const { return impl_->proven_addresses(); }
 MembershipStats Membership::stats() const { return impl_->stats(); }
 ExchangeReply Membership::exchange(const PeerId& from, const ExchangeRequest& request) {
   return impl_->exchange(from, request);

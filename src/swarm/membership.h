@@ -29,6 +29,8 @@ struct MembershipOptions {
   std::string version;       // of this program, "major.minor.patch"; major.minor must agree
   bool measure_rtt = false;  // ping the servers of this model (clients)
 
+  std::vector<std::string> remembered;  // addresses of members that answered in an earlier run
+
   Duration exchange_period = 2s;     // between two rounds of gossip
   size_t exchange_fanout = 2;        // partners per round
   Duration rendezvous_period = 30s;  // once others are known; 5 s as long as nobody is
@@ -120,6 +122,8 @@ class Membership final : public Directory, public MemberHandler {
   std::vector<Unreachable> bootstrap_unreachable() const;
   // True once any other member has answered.
   bool connected() const;
+  // Addresses of other members that have answered, worth remembering, the last first.
+  std::vector<std::string> proven_addresses() const;
   // Addresses of other members, those that answered last first.
   std::vector<std::string> known_addresses() const;
   MembershipStats stats() const;

@@ -36,6 +36,7 @@ class Membership::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<ServerInfo> servers() const;
   std::vector<IgnoredServer> ignored() const;
   bool connected() const;
+  std::vector<std::string> proven_addresses() const;
   std::vector<std::string> known_addresses() const;
   MembershipStats stats() const;
   ExchangeReply exchange(const PeerId& from, const ExchangeRequest& request);

@@ -56,6 +56,22 @@ bool BootstrapRendezvous::reached() const {
   return shared_->reached;
 }
 
+void CombinedRendezvous::meet(const Digest& key, const std::string& address, Deadline deadline,
+                              std::function<void(std::vector<std::string>)> found) {
+  for (Rendezvous* way : ways_) way->meet(key, address, deadline, found);
+}
+
+std::vector<Unreachable> CombinedRendezvous::unreachable() const {
+  std::vector<Unreachable> out;
+  for (const Rendezvous* way : ways_)
+    for (Unreachable& place : way->unreachable()) out.push_back(std::move(place));
+  return out;
+}
+
+bool CombinedRendezvous::reached() const {
+  return std::any_of(ways_.begin(), ways_.end(), [](const auto* way) { return way->reached(); });
+}
+
 InMemoryRendezvous::InMemoryRendezvous(std::function<void(std::function<void()>)> post)
     : post_(std::move(post)) {}
 

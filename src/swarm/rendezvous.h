@@ -1,5 +1,6 @@
 // Rendezvous: how members of a swarm that know nobody find each other. It yields addresses, no
-// trust. The adapter here asks bootstrap peers; a DHT is another behind the same port.
+// trust. The adapter here asks bootstrap peers;
+// swarm/dht has another behind the same port.
 // Thread rule: any thread; meet() never blocks.
 #pragma once
 #include <functional>
@@ -51,6 +52,19 @@ class BootstrapRendezvous final : public Rendezvous {
   MemberPort& port_;
   std::vector<std::string> addresses_;
   std::shared_ptr<Shared> shared_;  // with the callbacks that are still out
+};
+
+// Several ways at once: a meeting is held on all of them. Borrows them.
+class CombinedRendezvous final : public Rendezvous {
+ public:
+  explicit CombinedRendezvous(std::vector<Rendezvous*> ways) : ways_(std::move(ways)) {}
+  void meet(const Digest& key, const std::string& address, Deadline deadline,
+            std::function<void(std::vector<std::string>)> found) override;
+  std::vector<Unreachable> unreachable() const override;
+  bool reached() const override;
+
+ private:
+  std::vector<Rendezvous*> ways_;
 };
 
 // The fake: a table in memory. `post` runs a function later (a simulation's event queue).
