@@ -133,7 +133,9 @@ void multiply_piece(const TiledActivations<Form>& x, const GroupPiece& g, int64_
       TilePiece p;
       for (int i = 0; i < kFloatRows; i++)  // beyond the last row: that row again
         p.rows[i] = g.data + std::min(r + i, g.rows - 1) * g.stride;
-      p.ahead = kFloatRows * g.stride;
+      // The tiles after the first find the group in the L2 cache; there prefetches only take the
+      // place of loads.
+      p.ahead = tile == first_tile ? kFloatRows * g.stride : 0;
       p.columns = g.columns;
       p.x = x.at(tile, g.column);
       p.sums = first && last ? nullptr : g.sums + at;

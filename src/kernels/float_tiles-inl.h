@@ -44,7 +44,8 @@ struct OneToken {
 // The chains of two tokens.
 struct TwoTokens {
   static constexpr int kTokens = 2;
-  static constexpr int kMostVectors = 6;
+  // 20 sums and their operands fit 32 registers; with 24 some operands come from memory each time.
+  static constexpr int kMostVectors = 5;
   using D = hn::ScalableTag<float>;
   using Sums = hn::Vec<D>;
 
@@ -71,7 +72,7 @@ using ManyTokens = OneToken;
 // A piece of the summed index for four rows and the tokens of one tile.
 struct TilePiece {
   const uint8_t* rows[kFloatRows];  // stored values from the first column of the piece on
-  int64_t ahead;                    // bytes from a row to the one that is wanted after the tile
+  int64_t ahead;                    // bytes from a row to the one to be fetched meanwhile; 0: none
   int64_t columns;                  // a multiple of 8 unless the piece ends the rows
   const float* x;                   // f32 [8 · tokens of a vector, vectors, columns / 8]
   float* sums;                      // kept between pieces: f32 [8 · tokens of a vector, vectors, 4]
@@ -125,8 +126,10 @@ HWY_NOINLINE void float_tile(const TilePiece& p) {
   const uint8_t* const rows[kFloatRows] = {p.rows[0], p.rows[1], p.rows[2], p.rows[3]};
   int64_t i = 0;
   for (; i + kLine <= p.columns; i += kLine) {
-    MEADOW_UNROLL for (int r = 0; r < kFloatRows; r++)
-        __builtin_prefetch(rows[r] + i * Decoder::kBytes + p.ahead, 0, 0);
+    if (p.ahead != 0) {
+      MEADOW_UNROLL for (int r = 0; r < kFloatRows; r++)
+          __builtin_prefetch(rows[r] + i * Decoder::kBytes + p.ahead, 0, 3);
+    }
     MEADOW_UNROLL for (int j = 0; j < kLine; j += 8) add_eight(rows, (i + j) * Decoder::kBytes);
   }
   for (; i + 8 <= p.columns; i += 8) add_eight(rows, i * Decoder::kBytes);
