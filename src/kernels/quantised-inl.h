@@ -20,10 +20,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
-constexpr int kStreamTokens = 4;                          // tokens of a tile over streamed weights
-constexpr int kStreamMost = HWY_MAX_BYTES == 64 ? 8 : 4;  // above, unpacking panels pays
-constexpr int kPanelTokens = 6;                           // tokens of a tile over a panel
-constexpr int kPanelVectors = 2;                          // vectors of rows in a panel
+constexpr int kStreamTokens = HWY_MAX_BYTES == 64 ? 6 : 4;  // of a tile over streamed weights
+constexpr int kStreamMost = HWY_MAX_BYTES == 64 ? 8 : 4;    // above, unpacking panels pays
+constexpr int kPanelTokens = 6;                             // tokens of a tile over a panel
+constexpr int kPanelVectors = 2;                            // vectors of rows in a panel
+// Bytes between what is read and what is fetched meanwhile, where groups of rows are small.
+constexpr int64_t kLeastAhead = 12 * 1024;
 // Few tokens: one panel that stays in the L1 cache beside the activations that meet it. More:
 // several, in the L2 cache, share a tile of activations in the L1.
 constexpr int kFewTokens = 64;
@@ -56,6 +58,8 @@ class QuantisedProduct {
   }
 
  private:
+  using Weights = Stream<Decoder, kIntoL1>;
+  using Ends = RowEnds<Weights>;
   using WeightPanel = Panel<Decoder, kPanelVectors>;
   static constexpr ActivationLayout kLayout = layout_for<Decoder>();
   // Whole decoders.
@@ -129,24 +133,27 @@ class QuantisedProduct {
   void stream_group(const Group& g) {
     const int64_t rest = blocks() % kDecoderBlocks, whole = blocks() - rest;
     const int64_t whole_bytes = row_bytes(w_.type, 32 * whole);
+    const int64_t group_bytes = kLanes * stride();
     // The rows after these, in the order of addresses, are wanted next.
-    const uint8_t* ahead = g.rows + kLanes * stride();
-    run_tiles(g, Stream<Decoder>(g.rows, stride(), ahead), 0, whole);
-    if constexpr (RowEnds<Decoder>::kNeeded) {
+    const uint8_t* ahead = g.rows + std::max<int64_t>(1, kLeastAhead / group_bytes) * group_bytes;
+    run_tiles<false>(g, Weights(g.rows, stride(), ahead), 0, whole);
+    if constexpr (Ends::kNeeded) {
       if (rest == 0) return;
-      using EndPanel = Panel<Decoder, 1>;
-      HWY_ALIGN uint8_t panel[kDecoderBlocks * EndPanel::kStep];
-      EndPanel::pack(g.rows + whole_bytes, stride(), rest, 0, g.end, ahead + kLanes * whole_bytes,
-                     panel);
-      run_tiles(g, EndPanel(panel), whole, rest);
+      const uint8_t* rows = g.rows + whole_bytes;
+      ahead += kLanes * whole_bytes;
+      if (Ends::in_place(rows, stride(), rest, g.end))
+        run_tiles<true>(g, Weights(rows, stride(), ahead), whole, rest);
+      else
+        run_tiles<true>(g, Ends(rows, stride(), rest).stream(ahead), whole, rest);
     }
   }
 
-  template <class Source>
-  void run_tiles(const Group& g, const Source& source, int64_t first, int64_t count) {
+  template <bool kEnds>
+  void run_tiles(const Group& g, const Weights& weights, int64_t first, int64_t count) {
     for (int64_t t = 0; t < tiles(); t++)
-      tile_of<kStreamTokens>(tokens(t), source, count, activations_ + activation_offset(t, first),
-                             first == 0, g.y + t * tile_tokens_ * g.ldy, g.ldy);
+      tile_of<kStreamTokens, kEnds>(tokens(t), weights, count,
+                                    activations_ + activation_offset(t, first), first == 0,
+                                    g.y + t * tile_tokens_ * g.ldy, g.ldy);
   }
 
   void run_panels() {
@@ -169,9 +176,9 @@ class QuantisedProduct {
       for (int64_t i = 0; i < tiles(); i++)
         for (int64_t g = begin; g < end; g++) {
           const Group to = group(g);
-          tile_of<kPanelTokens>(tokens(i), WeightPanel(panels + (g - begin) * panel_bytes()), count,
-                                activations_ + activation_offset(i, b), b == 0,
-                                to.y + i * tile_tokens_ * to.ldy, to.ldy);
+          tile_of<kPanelTokens, false>(tokens(i), WeightPanel(panels + (g - begin) * panel_bytes()),
+                                       count, activations_ + activation_offset(i, b), b == 0,
+                                       to.y + i * tile_tokens_ * to.ldy, to.ldy);
         }
       b += count;
     } while (b < blocks());

@@ -75,8 +75,9 @@ HWY_INLINE void add_block(const Source& source, int b, const int32_t* a,
 }
 
 // y[t · ldy + row] for T tokens and all rows of the source; unless `first`, continues the chains
-// that y holds.    blocks: a multiple of the source's    a: a tile of activations
-template <int T, class Source>
+// that y holds.    a: a tile of activations
+//   kEnds: `blocks` need not be a multiple of the source's (the test in the loop costs)
+template <int T, bool kEnds, class Source>
 HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, bool first, float* y,
                        int64_t ldy) {
   constexpr int kVectors = Source::kVectors, kBlocks = Source::kBlocks;
@@ -89,6 +90,7 @@ HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, bool fir
   for (int64_t done = 0; done < blocks; done += kBlocks) {
     source.next();
     MEADOW_UNROLL for (int b = 0; b < kBlocks; b++) {
+      if (kEnds && done + b >= blocks) break;
       source.load_block(b);
       add_block<T>(source, b, a, acc);
       a += kStep;
@@ -100,13 +102,13 @@ HWY_NOINLINE void tile(Source source, int64_t blocks, const int32_t* a, bool fir
 }
 
 // tile() for a number of tokens known at run time, at most T.
-template <int T, class Source>
+template <int T, bool kEnds, class Source>
 void tile_of(int tokens, const Source& source, int64_t blocks, const int32_t* a, bool first,
              float* y, int64_t ldy) {
   if constexpr (T > 1) {
-    if (tokens < T) return tile_of<T - 1>(tokens, source, blocks, a, first, y, ldy);
+    if (tokens < T) return tile_of<T - 1, kEnds>(tokens, source, blocks, a, first, y, ldy);
   }
-  tile<T>(source, blocks, a, first, y, ldy);
+  tile<T, kEnds>(source, blocks, a, first, y, ldy);
 }
 
 }  // namespace meadow::kernels::HWY_NAMESPACE

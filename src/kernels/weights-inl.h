@@ -3,8 +3,8 @@
 //
 // A source walks kVectors vectors of rows over their blocks, kBlocks at a time:
 //   next()         moves on; then for b < kBlocks in turn
-//   load_block(b), and of that block bytes(v, b, j) or, if wide, words(v, b, j); scale(v, b),
-//   minimum(v, b), sub_scales(v, b, half), minimums(v, b) of vector v of rows
+//   load_block(b), and of that block bytes(v, b, j) or, if wide, words(v, b, j);
+//   scale(v, b), minimum(v, b), sub_scales(v, b, half), minimums(v, b) of vector v of rows
 #if defined(MEADOW_KERNELS_WEIGHTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MEADOW_KERNELS_WEIGHTS_INL_H_
 #undef MEADOW_KERNELS_WEIGHTS_INL_H_
@@ -19,10 +19,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace meadow::kernels::HWY_NAMESPACE {
 
-constexpr int kDecoderBlocks = 8;     // blocks that a decoder holds
-constexpr int kPrefetchLocality = 2;  // into the L2 cache
+constexpr int kDecoderBlocks = 8;  // blocks that a decoder holds
 
-template <class DecoderOfType>
+// Into which cache a stream fetches what comes after it (__builtin_prefetch). Not for use alone:
+// streamed weights are read once, soon, and the L1 cache's prefetches are twice as fast here as the
+// L2's; panels and their activations need the L1 cache for themselves.
+constexpr int kIntoL1 = 3, kIntoL2 = 2;
+
+template <class DecoderOfType, int kPrefetch>
 class Stream {
  public:
   using Decoder = DecoderOfType;
@@ -42,7 +46,7 @@ class Stream {
   HWY_INLINE void load_block(int b) {
     constexpr int64_t kAhead = kLanes * kStep / kBlocks;
     MEADOW_UNROLL for (int64_t i = 0; i < kAhead; i += 64)
-        __builtin_prefetch(ahead_ + i, 0, kPrefetchLocality);
+        __builtin_prefetch(ahead_ + i, 0, kPrefetch);
     ahead_ += kAhead;
     decoder_.load_block(at_, stride_, b);
   }
@@ -68,9 +72,10 @@ class Stream {
 
 // The last blocks of rows, too few for a decoder. A decoder reads up to 32 bytes beyond the blocks
 // asked of it, so where no memory follows it gets a copy.
-template <class Decoder>
+template <class StreamOfType>
 class RowEnds {
  public:
+  using Decoder = typename StreamOfType::Decoder;
   static constexpr bool kNeeded = info(Decoder::kType).block_values == 32;
 
   // Whether kLanes rows may be read where they lie, in memory that ends at `end`.
@@ -83,10 +88,10 @@ class RowEnds {
       std::memcpy(copy_ + r * kStep, rows + r * stride,
                   static_cast<size_t>(row_bytes(Decoder::kType, 32 * blocks)));
   }
-  Stream<Decoder> stream(const uint8_t* ahead) const { return {copy_, kStep, ahead}; }
+  StreamOfType stream(const uint8_t* ahead) const { return {copy_, kStep, ahead}; }
 
  private:
-  static constexpr int64_t kStep = Stream<Decoder>::kStep;
+  static constexpr int64_t kStep = StreamOfType::kStep;
   uint8_t copy_[kLanes * kStep] = {};
 };
 
@@ -99,6 +104,8 @@ class Panel {
   static constexpr int kVectors = kVectorsOfRows, kBlocks = 1;
 
  private:
+  using Weights = Stream<Decoder, kIntoL2>;
+  using Ends = RowEnds<Weights>;
   static constexpr int kIntegers = Decoder::kWide ? 16 : 8;
   static constexpr int kSubScales = kIntegers + 1;
   static constexpr int kMinimum = kSubScales + (Decoder::kGroups == 2 ? 2 : 0);
@@ -130,23 +137,23 @@ class Panel {
                    const uint8_t* ahead, uint8_t* out) {
     const int64_t rest = blocks % kDecoderBlocks, whole = blocks - rest;
     out += v * HWY_MAX_BYTES;
-    pack<false>(Stream<Decoder>(rows, stride, ahead), whole, out);
-    if constexpr (RowEnds<Decoder>::kNeeded) {
+    pack<false>(Weights(rows, stride, ahead), whole, out);
+    if constexpr (Ends::kNeeded) {
       if (rest == 0) return;
       rows += row_bytes(Decoder::kType, 32 * whole);
       ahead += kLanes * row_bytes(Decoder::kType, 32 * whole);
       out += whole * kStep;
-      if (RowEnds<Decoder>::in_place(rows, stride, rest, end))
-        pack<true>(Stream<Decoder>(rows, stride, ahead), rest, out);
+      if (Ends::in_place(rows, stride, rest, end))
+        pack<true>(Weights(rows, stride, ahead), rest, out);
       else
-        pack<true>(RowEnds<Decoder>(rows, stride, rest).stream(ahead), rest, out);
+        pack<true>(Ends(rows, stride, rest).stream(ahead), rest, out);
     }
   }
 
  private:
   // kEnds: `blocks` need not fill the last decoder. (The test in the loop costs, so not always.)
   template <bool kEnds>
-  static HWY_NOINLINE void pack(Stream<Decoder> stream, int64_t blocks, uint8_t* out) {
+  static HWY_NOINLINE void pack(Weights stream, int64_t blocks, uint8_t* out) {
     for (int64_t done = 0; done < blocks; done += kDecoderBlocks) {
       stream.next();
       MEADOW_UNROLL for (int b = 0; b < kDecoderBlocks; b++) {
@@ -157,7 +164,7 @@ class Panel {
       }
     }
   }
-  static HWY_INLINE void pack_block(const Stream<Decoder>& stream, int b, uint8_t* out) {
+  static HWY_INLINE void pack_block(const Weights& stream, int b, uint8_t* out) {
     MEADOW_UNROLL for (int j = 0; j < kIntegers; j++) {
       if constexpr (Decoder::kWide)
         put(stream.words(0, b, j), j, out);
