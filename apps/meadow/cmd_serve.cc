@@ -1,5 +1,6 @@
 // meadow serve: holds some blocks of a model and answers for them.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "meadow/node.h"
 #include "meadow/options.h"
 #include "meadow/terminal.h"
+#include "meadow/version.h"
 #include "server/capacity.h"
 #include "server/daemon.h"
 
@@ -23,7 +25,7 @@ struct ServeCommand {
   double reserve_gb = 1;
   JoinOptions join;
   ComputeOptions compute;
-  bool stats = false, json = false;
+  bool measure_anew = false, stats = false, json = false;
 };
 
 Result<server::DaemonOptions> daemon_options(const ServeCommand& command) {
@@ -37,6 +39,11 @@ Result<server::DaemonOptions> daemon_options(const ServeCommand& command) {
   options.cache_type = cache_type_of(command.cache);
   options.cache_tokens = command.cache_tokens;
   options.reserve_bytes = static_cast<uint64_t>(command.reserve_gb * 1e9);
+  options.measure_anew = command.measure_anew;
+  options.speed_cache =
+      (std::filesystem::path(identity_path("server", command.join.listen)).parent_path() /
+       "speeds.json")
+          .string();
   return options;
 }
 
@@ -54,6 +61,8 @@ void print_ready(const Node& node, const server::Daemon& daemon, const Digest& f
                  {"cache_tokens", span.load.free_cache_tokens},
                  {"decode_tokens_per_s", span.load.speed.decode},
                  {"prefill_tokens_per_s", span.load.speed.prefill},
+                 {"forward_tokens_per_s", span.load.speed.forward},
+                 {"memory_bytes_per_s", daemon.memory_bytes_per_s()},
                  {"weight_bytes_touched", daemon.weight_bytes_touched()}}));
     return;
   }
@@ -64,8 +73,10 @@ void print_ready(const Node& node, const server::Daemon& daemon, const Digest& f
        {"blocks", fmt::format("{}:{} of {} ({} of weights)", span.blocks.first, span.blocks.last,
                               span.n_blocks, human_bytes(daemon.weight_bytes_touched()))},
        {"cache", fmt::format("{} positions", span.load.free_cache_tokens)},
-       {"speed", fmt::format("{:.0f} tokens/s through one block, {:.0f} in a prompt",
-                             span.load.speed.decode, span.load.speed.prefill)},
+       {"speed",
+        fmt::format("{:.0f} tokens/s through one block, {:.0f} in a prompt; memory {:.1f} GB/s",
+                    span.load.speed.decode, span.load.speed.prefill,
+                    daemon.memory_bytes_per_s() / 1e9)},
        {"invite", invite}}));
   say("The invite lets its holder in: pass it on with care. Ctrl-C leaves.");
 }
@@ -109,7 +120,7 @@ Result<ExitCode> run(ServeCommand& command) {
                 "the others",
                 hex(in.fingerprint, 4), command.model, hex(fingerprint, 4));
   MEADOW_TRY(const auto node,
-             Node::start(command.join, {"server", fingerprint, false, cache_type_of(command.cache)},
+             Node::start(command.join, {"server", fingerprint, true, cache_type_of(command.cache)},
                          clock));
   if (!in.peers.empty() || !command.join.dht_nodes.empty() || command.join.dht_public) {
     // A server that comes back before its bootstrap peer is still of use to those who know it.
@@ -118,6 +129,8 @@ Result<ExitCode> run(ServeCommand& command) {
       say("meadow: " + connected.error().text() + "\nServing all the same; it is tried again.");
     }
   }
+  options.version = kVersion;
+  options.probe = &node->probe();
   ProgressBar bar("blocks", clock, command.json);
   MEADOW_TRY(const auto daemon,
              server::Daemon::start(file, options, node->membership(), *node->server(), node->push(),
@@ -163,6 +176,8 @@ void add_serve(CLI::App& program, Selection& selection) {
   command->add_option("--cache-type,--cache", options->cache, "Type of the attention cache")
       ->check(CLI::IsMember(kCacheTypes))
       ->capture_default_str();
+  command->add_flag("--measure", options->measure_anew,
+                    "Measure this machine's speed again, though an earlier start did");
   command->add_flag("--stats", options->stats,
                     "Say what each session was given and took, and all of it on leaving");
   add_compute_options(*command, options->compute);

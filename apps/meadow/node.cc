@@ -133,6 +133,7 @@ Result<std::unique_ptr<Node>> Node::start(const JoinOptions& options, NodeOption
   node->member_port_ = std::make_unique<rpc::GrpcMember>(*node->links_, std::move(pins));
   node->connector_ = std::make_unique<rpc::GrpcConnector>(*node->links_);
   node->push_ = std::make_unique<rpc::GrpcPush>(*node->links_);
+  node->probe_ = std::make_unique<rpc::GrpcProbe>(*node->links_);
   node->bootstraps_ =
       std::make_unique<swarm::BootstrapRendezvous>(*node->member_port_, std::move(addresses));
   MEADOW_TRY_VOID(node->start_dht(options));

@@ -14,6 +14,7 @@
 #include "meadow/options.h"
 #include "rpc/grpc_connector.h"
 #include "rpc/grpc_member.h"
+#include "rpc/grpc_probe.h"
 #include "rpc/grpc_push.h"
 #include "rpc/grpc_server.h"
 #include "rpc/links.h"
@@ -62,6 +63,7 @@ class Node {
   const swarm::Membership& membership() const { return *membership_; }
   swarm::SpanConnector& connector() { return *connector_; }
   swarm::PushPort& push() { return *push_; }
+  swarm::ProbePort& probe() { return *probe_; }
   const swarm::dht::DhtRendezvous* dht() const { return dht_.get(); }  // null: without
   rpc::GrpcServer* server() { return server_.get(); }                  // null: does not listen
   // host:port that others dial; empty without a listening port.
@@ -89,6 +91,7 @@ class Node {
   std::unique_ptr<rpc::GrpcMember> member_port_;
   std::unique_ptr<rpc::GrpcConnector> connector_;
   std::unique_ptr<rpc::GrpcPush> push_;
+  std::unique_ptr<rpc::GrpcProbe> probe_;
   std::unique_ptr<swarm::BootstrapRendezvous> bootstraps_;
   std::unique_ptr<swarm::dht::DhtRendezvous> dht_;  // null: not asked for
   std::unique_ptr<swarm::CombinedRendezvous> rendezvous_;

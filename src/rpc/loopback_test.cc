@@ -7,6 +7,7 @@
 
 #include <future>
 
+#include "rpc/grpc_probe.h"
 #include "rpc/test_peers.h"
 #include "swarm/address.h"
 
@@ -188,6 +189,22 @@ TEST(LoopbackTest, MembersTalkByAddressAlone) {
       wait_for<Duration>([&](auto done) { client.member.ping(server.address(), soon(), done); });
   ASSERT_TRUE(rtt) << rtt.error().text();
   EXPECT_GT(*rtt, Duration(0));
+}
+
+TEST(LoopbackTest, ProbesAreTimedBoundedAndRationed) {
+  TestServer server(1);
+  TestClient client(2), other(3);
+  const auto probe = [&](TestClient& from, uint32_t bytes) {
+    GrpcProbe probes(from.links);
+    return wait_for<Duration>(
+        [&](auto done) { probes.probe(server.address(), bytes, soon(), done); });
+  };
+  const auto took = probe(client, swarm::kMaxProbeBytes);
+  ASSERT_TRUE(took) << took.error().text();
+  EXPECT_GT(*took, Duration(0));
+  EXPECT_EQ(probe(client, 1).error().code, Code::kResourceExhausted);  // too soon
+  EXPECT_EQ(probe(other, swarm::kMaxProbeBytes + 1).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(probe(other, 1));
 }
 
 TEST(LoopbackTest, NobodyThere) {

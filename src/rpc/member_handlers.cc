@@ -46,6 +46,27 @@ class MemberService final : public pb::Member::CallbackService {
     return finish(context, from ? grpc::Status::OK : from.error());
   }
 
+  ServerUnaryReactor* Probe(CallbackServerContext* context, const pb::ProbeRequest* request,
+                            pb::ProbeReply* reply) override {
+    return finish(context, probe(*context, *request, reply));
+  }
+
+  grpc::Status probe(const CallbackServerContext& context, const pb::ProbeRequest& request,
+                     pb::ProbeReply* reply) {
+    const auto from = shared_.gate.admit(context);
+    if (!from) return from.error();
+    if (request.payload().size() > swarm::kMaxProbeBytes ||
+        request.reply_bytes() > swarm::kMaxProbeBytes)
+      return malformed({Code::kInvalidArgument,
+                        fmt::format("probe: at most {} bytes each way", swarm::kMaxProbeBytes)});
+    if (!shared_.probes.take(*from, shared_.clock.now()))
+      return to_status({Code::kResourceExhausted, "this peer was probed enough; a minute later"});
+    reply->set_payload(std::string(request.reply_bytes(), '\0'));
+    shared_.counters.bytes_received += request.ByteSizeLong();
+    shared_.counters.bytes_sent += reply->ByteSizeLong();
+    return grpc::Status::OK;
+  }
+
   grpc::Status hello(const CallbackServerContext& context, const pb::HelloRequest& request,
                      pb::HelloReply* reply) {
     if (request.protocol() != kProtocol)

@@ -10,6 +10,7 @@
 #include "meadow/v1/session.grpc.pb.h"
 #include "rpc/admission.h"
 #include "rpc/grpc_server.h"
+#include "rpc/probe_ration.h"
 
 namespace meadow::rpc {
 
@@ -81,13 +82,16 @@ class HostedSpan {
 // What the two services share.
 struct ServerShared {
   ServerShared(const RpcOptions& rpc_options, const GrpcServerOptions& server_options,
-               const Clock& clock)
+               const Clock& clock_in)
       : options(server_options),
-        gate(rpc_options, clock, counters),
+        clock(clock_in),
+        gate(rpc_options, clock_in, counters),
         pending(std::make_shared<PendingInputs>(server_options.max_pending_bytes)) {}
 
   const GrpcServerOptions options;
+  const Clock& clock;
   ServerCounters counters;
+  ProbeRation probes;
   Gate gate;
   HostedSpan span;
   std::shared_ptr<PendingInputs> pending;

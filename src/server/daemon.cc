@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "kernels/attention.h"
 #include "server/capacity.h"
+#include "server/measure.h"
 #include "server/self_check.h"
 #include "swarm/placement.h"
 
@@ -17,9 +18,6 @@ constexpr Duration kNews = 1500ms;     // to learn who serves what before choosi
 constexpr Duration kLoadPeriod = 2s;   // between two updates of the announced load
 constexpr Duration kGoodbye = 1500ms;  // for somebody to take the withdrawal
 constexpr Duration kSelfCheck = 30s;   // one token through the span, cold and busy
-constexpr int64_t kProbePrefill = 32;  // tokens
-constexpr int64_t kProbeDecode = 8;
-constexpr SessionId kProbe{};
 
 // Blocks until `done` or the deadline; polls, since a cancel token cannot notify.
 template <class Done>
@@ -108,36 +106,21 @@ Result<void> Daemon::hash_blocks(const CancelToken* cancel, const Progress& prog
   return {};
 }
 
-// Runs a short prompt and a few tokens through the span.
-Result<void> Daemon::measure(const CancelToken* cancel) {
-  const int64_t width = executor_->hyperparameters().n_embd;
-  const int64_t total = kProbePrefill + kProbeDecode;
-  if (executor_->hyperparameters().n_ctx < total) return {};
-  MEADOW_TRY_VOID(executor_->open(kProbe, span_.blocks, total));
-  Rng rng(1);
-  std::vector<float> hidden(static_cast<size_t>(width * kProbePrefill));
-  for (float& x : hidden) x = static_cast<float>(rng.uniform() - 0.5);
-  const auto run = [&](int64_t first, int64_t n) -> Result<double> {
-    const TimePoint start = clock_.now();
-    MEADOW_TRY_VOID(executor_->forward(
-        kProbe, first, std::span(hidden).first(static_cast<size_t>(width * n)), cancel));
-    return std::max(seconds(clock_.now() - start), 1e-9);
-  };
-  const auto measured = [&]() -> Result<void> {
-    MEADOW_TRY_VOID(run(0, 1));  // touches the weights
-    MEADOW_TRY(const double prefill, run(0, kProbePrefill));
-    double decode = 0;
-    for (int64_t i = 0; i < kProbeDecode; i++) {
-      MEADOW_TRY(const double one, run(kProbePrefill + i, 1));
-      decode += one;
-    }
-    const double blocks = span_.blocks.size();
-    span_.load.speed.prefill = kProbePrefill * blocks / prefill;
-    span_.load.speed.decode = kProbeDecode * blocks / decode;
-    return {};
-  }();
-  executor_->close(kProbe);
-  return measured;
+// Speeds of this machine: those of an earlier start, or measured now.
+Result<void> Daemon::measure(const DaemonOptions& options, const CancelToken* cancel) {
+  MEADOW_TRY(const std::string key,
+             speed_key(*file_, options.threads, options.pin, options.cache_type, options.version));
+  std::optional<Speeds> speeds;
+  if (!options.speed_cache.empty() && !options.measure_anew)
+    speeds = cached_speeds(options.speed_cache, key);
+  if (!speeds) {
+    MEADOW_TRY(speeds, measure_speeds(*executor_, options.threads, clock_, cancel));
+    // Without the file the next start takes a second longer, and that is all.
+    if (!options.speed_cache.empty()) (void)cache_speeds(options.speed_cache, key, *speeds);
+  }
+  span_.load.speed = speeds->speed;
+  memory_bytes_per_s_ = speeds->memory_bytes_per_s;
+  return {};
 }
 
 Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile> file,
@@ -161,7 +144,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   MEADOW_TRY_VOID(membership.announce(daemon->span_, swarm::ServerState::kJoining));
   MEADOW_TRY(daemon->executor_, engine::SpanExecutor::load(file, span));
   MEADOW_TRY_VOID(check_cancel(cancel));
-  MEADOW_TRY_VOID(daemon->measure(cancel));
+  MEADOW_TRY_VOID(daemon->measure(options, cancel));
 
   daemon->compute_ = std::make_unique<EngineCompute>(*daemon->executor_);
   daemon->worker_ = std::make_unique<swarm::ThreadWorker>();
@@ -174,6 +157,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   service.numerics = kernels::numerics_id(options.cache_type);
   daemon->service_ = std::make_unique<swarm::SpanService>(service, *daemon->compute_,
                                                           *daemon->worker_, push, clock);
+  daemon->load_meter_.emplace(daemon->span_.load.speed);
+  if (options.probe != nullptr)
+    daemon->network_meter_.emplace(*options.probe, clock, Rng(random_seed()));
   daemon->beater_ =
       std::jthread([raw = daemon.get()](std::stop_token stop) { raw->beat(std::move(stop)); });
   daemon->span_.load.free_cache_tokens = daemon->compute_->free_cache_tokens();
@@ -196,11 +182,18 @@ void Daemon::beat(std::stop_token stop) {
   while (!stop.stop_requested()) {
     wake.wait_for(lock, stop, swarm::kBeatPeriod, [] { return false; });
     service_->tick();
+    load_meter_->sample(service_->stats());
     if (clock_.now() - told < kLoadPeriod) continue;
     told = clock_.now();
-    swarm::Load load = span_.load;
+    const std::vector<swarm::ServerInfo> servers = membership_.servers();
+    if (network_meter_) network_meter_->tick(servers, port_.id());
+    swarm::Load load;
     load.free_cache_tokens = compute_->free_cache_tokens();
     load.sessions = static_cast<uint32_t>(service_->stats().sessions);
+    load.queued_tokens = load_meter_->queued_tokens();
+    load.speed = load_meter_->speed();
+    load.network_bytes_per_s = network_meter_ ? network_meter_->bytes_per_s() : 0;
+    load.links = likely_next(servers, port_.id(), span_.blocks);
     membership_.update_load(load);
   }
 }

@@ -14,6 +14,8 @@
 #include "format/model_file.h"
 #include "rpc/grpc_server.h"
 #include "server/engine_compute.h"
+#include "server/load_meter.h"
+#include "server/neighbours.h"
 #include "swarm/membership.h"
 #include "swarm/span_service.h"
 #include "swarm/thread_worker.h"
@@ -26,9 +28,13 @@ struct DaemonOptions {
   int threads = 1;                    // that compute
   bool pin = false;                   // as engine::SpanOptions
   DType cache_type = DType::kF16;
-  int64_t cache_tokens = 0;    // positions per block for all sessions together; 0: what fits
-  uint64_t reserve_bytes = 0;  // of memory, left alone
-  uint64_t memory_bytes = 0;   // to be used in all; 0: what is available
+  int64_t cache_tokens = 0;           // positions per block for all sessions together; 0: what fits
+  uint64_t reserve_bytes = 0;         // of memory, left alone
+  uint64_t memory_bytes = 0;          // to be used in all; 0: what is available
+  std::string version;                // of the program: speeds are measured anew for another
+  std::string speed_cache;            // file of measured speeds; empty: measured at every start
+  bool measure_anew = false;          // although the file knows
+  swarm::ProbePort* probe = nullptr;  // measures the network between peers; null: not measured
   // As SpanServiceOptions::on_session_end: on any thread, must only note or print.
   std::function<void(const swarm::ServedSessionReport&)> on_session_end;
 };
@@ -51,6 +57,7 @@ class Daemon {
   BlockRange blocks() const { return span_.blocks; }
   const swarm::ServedSpan& announced() const { return span_; }
   swarm::SpanServiceStats stats() const { return service_->stats(); }
+  double memory_bytes_per_s() const { return memory_bytes_per_s_; }
   uint64_t weight_bytes_touched() const { return file_->weight_bytes_touched(); }
 
   // Announces leaving, takes no new session, lets those under way end until `drain` has passed, and
@@ -63,7 +70,7 @@ class Daemon {
   Result<void> choose(const DaemonOptions& options, engine::SpanOptions& span,
                       const CancelToken* cancel);
   Result<void> hash_blocks(const CancelToken* cancel, const Progress& progress);
-  Result<void> measure(const CancelToken* cancel);
+  Result<void> measure(const DaemonOptions& options, const CancelToken* cancel);
   void beat(std::stop_token stop);
 
   std::shared_ptr<format::ModelFile> file_;
@@ -75,6 +82,9 @@ class Daemon {
   std::unique_ptr<EngineCompute> compute_;
   std::unique_ptr<swarm::SpanService> service_;
   std::unique_ptr<swarm::ThreadWorker> worker_;
+  std::optional<LoadMeter> load_meter_;        // beater's
+  std::optional<NetworkMeter> network_meter_;  // beater's
+  double memory_bytes_per_s_ = 0;
   std::jthread beater_;
   bool left_ = false;
 };

@@ -12,6 +12,7 @@
 #include "model/testing/test_model.h"
 #include "rpc/grpc_connector.h"
 #include "rpc/grpc_member.h"
+#include "rpc/grpc_probe.h"
 #include "rpc/grpc_push.h"
 #include "server/self_check.h"
 #include "swarm/blocking_inbox.h"
@@ -39,13 +40,14 @@ struct Peer {
         member(links),
         connector(links),
         push(links),
+        probe(links),
         rendezvous(member, std::move(join)) {
     swarm::MembershipOptions m;
     m.swarm = options.swarm;
     m.fingerprint = fingerprint;
     m.numerics = kernels::numerics_id(cache);
     m.version = "0.1.0";
-    m.measure_rtt = !listens;
+    m.measure_rtt = true;
     m.exchange_period = 100ms;
     membership = std::make_unique<swarm::Membership>(m, identity, member, rendezvous, sequence,
                                                      kClock, Rng(number));
@@ -76,6 +78,7 @@ struct Peer {
 
   Result<void> serve(std::shared_ptr<format::ModelFile> file, DaemonOptions o) {
     if (o.cache_tokens == 0) o.cache_tokens = 1024;
+    o.probe = &probe;
     MEADOW_TRY(daemon, Daemon::start(std::move(file), o, *membership, *port, push, connector,
                                      kClock, nullptr, nullptr));
     return {};
@@ -89,6 +92,7 @@ struct Peer {
   rpc::GrpcMember member;
   rpc::GrpcConnector connector;
   rpc::GrpcPush push;
+  rpc::GrpcProbe probe;
   swarm::BootstrapRendezvous rendezvous;
   swarm::MemorySequenceStore sequence;
   std::unique_ptr<swarm::Membership> membership;
@@ -207,6 +211,34 @@ TEST_F(DaemonTest, TheSwarmOutlivesItsBootstrapPeer) {
   // A newcomer that knows only the server.
   Peer late(51, {a->port->address()}, false, fingerprint);
   EXPECT_TRUE(wait_until([&] { return late.membership->online().size() == 1; }));
+}
+
+// What a server measures while it runs stands in its next lease.
+TEST_F(DaemonTest, LinksLoadAndNetworkAreAnnounced) {
+  const auto first = server(1, {0, 2}), second = server(2, {2, 4});
+  Peer client(50, entrance(), false, fingerprint);
+  ASSERT_TRUE(wait_until([&] { return client.membership->online().size() == 2; }));
+  Rng rng(9);
+  swarm::BlockingInbox inbox(kClock);
+  const auto session = session_of(client, inbox, rng, *file);
+  ASSERT_TRUE(session->open(nullptr));
+  const auto lease_of = [&](const Peer& peer) {
+    for (const auto& info : client.membership->online())
+      if (info.peer.id == peer.identity.id()) return info.lease;
+    return swarm::Lease{};
+  };
+  EXPECT_TRUE(wait_until(
+      [&] {
+        const swarm::Lease lease = lease_of(*first);
+        return lease.links.size() == 1 && lease.network_bytes_per_s > 0 && lease.sessions == 1;
+      },
+      30s));
+  const swarm::Lease lease = lease_of(*first);
+  ASSERT_EQ(lease.links.size(), 1u);
+  EXPECT_EQ(lease.links[0].peer, second->identity.id());
+  EXPECT_GT(lease.links[0].rtt_seconds, 0);
+  EXPECT_TRUE(lease_of(*second).links.empty());  // nothing comes after its blocks
+  EXPECT_GT(lease.speed.forward, 0);
 }
 
 TEST_F(DaemonTest, TakesTheBlocksServedWorst) {

@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMaxCalls = 16;        // exchanges under way at once
 constexpr size_t kMaxPings = 16;        // pings under way at once
+constexpr Duration kPingPause = 20ms;   // between two pings, on average, in a large swarm
 constexpr size_t kEagerCalls = 4;       // while no server is known
 constexpr Duration kLonelyPeriod = 5s;  // between rendezvous while nobody has answered
 constexpr Duration kRegistrationLife = 90s;
@@ -95,13 +96,22 @@ void Membership::Impl::start_exchange(const std::string& address, bool follow_up
 void Membership::Impl::collect_pings(TimePoint now, Actions& actions) {
   size_t under_way = static_cast<size_t>(std::count_if(
       round_trips_.begin(), round_trips_.end(), [](const auto& t) { return t.second.busy; }));
+  const auto wanted = [&](const PeerId& id, const Lease& lease) {
+    if (id == own_id_ || lease.state != ServerState::kOnline || !fits(lease)) return false;
+    // A server wants to know those that may come after it in a chain.
+    return !own_ || (lease.blocks.first <= own_->span.blocks.last &&
+                     lease.blocks.last > own_->span.blocks.first + 1);
+  };
+  const auto count = std::count_if(leases_.entries().begin(), leases_.entries().end(),
+                                   [&](const auto& e) { return wanted(e.first, e.second.lease); });
+  const Duration period = std::max<Duration>(options_.ping_period, count * kPingPause);
   for (const auto& [id, entry] : leases_.entries()) {
     if (under_way >= kMaxPings) return;
-    if (id == own_id_ || entry.lease.state != ServerState::kOnline || !fits(entry.lease)) continue;
+    if (!wanted(id, entry.lease)) continue;
     RoundTrip& trip = round_trips_[id];
     if (trip.busy || now < trip.next) continue;
     trip.busy = true;
-    trip.next = now + options_.ping_period;
+    trip.next = now + period;
     under_way++;
     actions.push_back([this, peer = PeerAddress{id, entry.lease.address},
                        deadline = Deadline(now + options_.call_timeout)] {

@@ -81,6 +81,18 @@ class PushPort {
                     std::function<void(Result<void>)> done) = 0;
 };
 
+// Sends bytes to another peer and back, to measure the network between them. probe() only starts it
+// and never blocks; `done` gets the time that it took, connecting not counted, once, from any
+// thread.
+class ProbePort {
+ public:
+  virtual ~ProbePort() = default;
+  // At most kMaxProbeBytes each way. kResourceExhausted: that peer was probed enough for now.
+  virtual void probe(const PeerAddress& peer, uint32_t bytes_each_way, Deadline deadline,
+                     std::function<void(Result<Duration>)> done) = 0;
+};
+constexpr uint32_t kMaxProbeBytes = 256 << 10;
+
 // The blocks themselves: engine::SpanExecutor behind a port. Called from the worker thread only.
 class SpanCompute {
  public:

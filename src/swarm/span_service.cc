@@ -76,6 +76,8 @@ class SpanService::Impl : public std::enable_shared_from_this<SpanService::Impl>
     std::lock_guard lock(mutex_);
     SpanServiceStats out = stats_;
     out.sessions = static_cast<int64_t>(by_stream_.size());
+    for (const auto& [stream, session] : by_stream_)
+      for (const Step& step : session->queue) out.queued_tokens += step.input.count;
     return out;
   }
 
@@ -359,6 +361,11 @@ void SpanService::Impl::compute_step(const SessionPtr& session) {
   }
   s.position = step.input.end();
   stats_.tokens += step.input.count;
+  if (step.input.count == 1 || step.input.count >= kPromptStep) {
+    WorkDone& work = step.input.count == 1 ? stats_.decoded : stats_.prompted;
+    work.block_tokens += static_cast<uint64_t>(step.input.count * s.open.blocks.size());
+    work.compute_us += compute_us;
+  }
   s.report.tokens += step.input.count;
   // A step that is not passed on in a chain of several spans is one that a failover repeats.
   if (!step.push && (s.open.next || !s.open.previous.is_zero())) {

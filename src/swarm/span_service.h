@@ -36,12 +36,22 @@ struct SpanServiceOptions {
   std::function<void(const ServedSessionReport&)> on_session_end;
 };
 
+// Work of one kind: tokens times the blocks that each went through, and the time it took.
+struct WorkDone {
+  uint64_t block_tokens = 0;
+  uint64_t compute_us = 0;
+};
+// Steps of at least so many tokens count as prompts; of one, as decoding.
+constexpr int64_t kPromptStep = 32;
+
 struct SpanServiceStats {
   uint64_t hidden_bytes_in = 0, hidden_bytes_out = 0;
   int64_t sessions = 0, sessions_total = 0;
   int64_t steps = 0, tokens = 0, replayed_tokens = 0, duplicates = 0, refused = 0;
   int64_t pushes = 0, pushes_failed = 0;
   uint64_t compute_us = 0, wait_us = 0;
+  int64_t queued_tokens = 0;  // waiting or in work now
+  WorkDone decoded, prompted;
 };
 
 class SpanService {
