@@ -45,6 +45,15 @@ Words decode_words(const Options& o, int prompt) {
   return words;
 }
 
+// A figure of a run in which servers were taken for dead says nothing about the rest.
+void warn_of_failures(const Run& run) {
+  const Json& swarm = run.report["swarm"];
+  if (run.report["failovers"].empty() && swarm.value("relayed", 0) == 0) return;
+  fmt::print(stderr, "failovers {}; replayed tokens {}, relayed {}\n",
+             run.report["failovers"].dump(), swarm.value("replayed_tokens", 0),
+             swarm.value("relayed", 0));
+}
+
 // Bytes of one position's hidden state, from what the client sent.
 double position_bytes(const Run& run) {
   const Json& swarm = run.report["swarm"];
@@ -123,6 +132,7 @@ Result<void> decode(Place& place, const Options& o) {
       for (int i = 0; i < o.repeat; i++) {
         MEADOW_TRY(const Run run, place.generate(decode_words(o, prompt)));
         steps.push_back(run.step_ms());
+        warn_of_failures(run);
         bytes = position_bytes(run);
       }
       sort_into(cell, steps);
@@ -168,6 +178,7 @@ Result<void> prefill(Place& place, const Options& o) {
       for (int i = 0; i < o.repeat; i++) {
         MEADOW_TRY(const Run run, place.generate(all));
         times.push_back(run.first_token_ms());
+        warn_of_failures(run);
         bytes = position_bytes(run) * run.prompt_tokens();
       }
       sort_into(cell, times);

@@ -104,7 +104,7 @@ Result<void> InferenceSession::Impl::run_chunk(StepProgress& progress, int64_t f
       sent = true;
     }
     if (progress.result) break;
-    const TimePoint stall = last_event_ + options_.stall_timeout;
+    const TimePoint stall = last_event_ + silence(progress.count);
     MEADOW_TRY_VOID(await(progress, std::min(stall, driven + options_.step_timeout), cancel));
     relay(progress, from);
     check_stall(progress, driven);
@@ -174,7 +174,7 @@ Result<void> InferenceSession::Impl::await(StepProgress& progress, TimePoint unt
 void InferenceSession::Impl::check_stall(const StepProgress& progress, TimePoint driven) {
   if (progress.result || chain_.any_failed()) return;
   const TimePoint now = clock_.now();
-  const bool silent = now >= last_event_ + options_.stall_timeout;
+  const bool silent = now >= last_event_ + silence(progress.count);
   const bool late = now >= driven + options_.step_timeout;
   if (!silent && !late) return;
   ChainSpan& span = chain_.spans[chain_.frontier(progress)];
@@ -184,7 +184,7 @@ void InferenceSession::Impl::check_stall(const StepProgress& progress, TimePoint
        fmt::format(
            "server {} {}", short_id(span.hop.server.id),
            late ? fmt::format("gave no answer within {:.1f} s", seconds(options_.step_timeout))
-                : fmt::format("was silent for {:.1f} s", seconds(options_.stall_timeout)))});
+                : fmt::format("was silent for {:.1f} s", seconds(silence(progress.count))))});
 }
 
 // ---- the public face ---------------------------------------------------------------------------

@@ -25,12 +25,13 @@ struct SessionOptions {
   Codec codec = Codec::kF32;
   Digest fingerprint;
   uint32_t numerics = 0;
-  PeerFilter filter{};              // servers that may be used
-  bool push = true;                 // servers push to each other; off: every hop by the client
-  Duration open_timeout = 5s;       // for a server to accept the session
-  Duration stall_timeout = 1900ms;  // silence of the server at work: kMissedBeats and a margin
-  Duration step_timeout = 600s;     // for one answer, beats or not
-  Duration give_up_after = 60s;     // without any chain that works
+  PeerFilter filter{};               // servers that may be used
+  bool push = true;                  // servers push to each other; off: every hop by the client
+  Duration open_timeout = 5s;        // for a server to accept the session
+  Duration stall_timeout = 1900ms;   // silence of the server at work: kMissedBeats and a margin
+  double least_bytes_per_s = 250e3;  // of a link in use: states on the wire are not silence
+  Duration step_timeout = 600s;      // for one answer, beats or not
+  Duration give_up_after = 60s;      // without any chain that works
 };
 
 // What happened, for --stats, the demo and tests. Bytes are payload bytes of hidden states.

@@ -54,6 +54,13 @@ class InferenceSession::Impl {
     return std::max<int64_t>(1, kChunkBytes / bytes_per_position_);
   }
 
+  // How long nothing may be heard while the states of so many positions are on their way. Twice:
+  // a server's push and its copy to the client share a link.
+  Duration silence(int64_t positions) const {
+    const auto bytes = static_cast<double>(positions * bytes_per_position_);
+    return options_.stall_timeout + from_seconds(2 * bytes / options_.least_bytes_per_s);
+  }
+
   Result<void> run_chunk(StepProgress& progress, int64_t from, const CancelToken* cancel);
   void drive(const StepProgress& progress, int64_t from);
   void send_step(ChainSpan& span, const StepProgress& progress, int64_t from);

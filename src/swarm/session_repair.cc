@@ -221,9 +221,9 @@ Result<void> InferenceSession::Impl::feed(size_t index, int64_t need, StepProgre
       sent += count;
       continue;
     }
-    const TimePoint stall = last_event_ + options_.stall_timeout;
-    MEADOW_TRY_VOID(await(progress, stall, cancel));
-    if (clock_.now() >= last_event_ + options_.stall_timeout)
+    const Duration limit = silence(sent - span.position);
+    MEADOW_TRY_VOID(await(progress, last_event_ + limit, cancel));
+    if (clock_.now() >= last_event_ + limit)
       chain_.fail_span(span, {Code::kDeadlineExceeded, "was silent during a replay"});
   }
   span.fed = true;
@@ -241,7 +241,7 @@ Result<void> InferenceSession::Impl::fill_journal(size_t index, int64_t need,
   ChainSpan& source = chain_.spans[index - 1];
   stats_.resends++;
   chain_.send(source, ResendRequest{chain_.journal.length(border)}, clock_.now());
-  const TimePoint until = clock_.now() + options_.stall_timeout;
+  const TimePoint until = clock_.now() + silence(need - chain_.journal.length(border));
   while (chain_.journal.length(border) < need) {
     if (chain_.any_failed()) return fail(Code::kUnavailable, "a server failed during a resend");
     if (clock_.now() >= until) {

@@ -41,9 +41,9 @@ class LabSwarmTest : public testing::Test {
     local_answer(kPrompt);
   }
 
-  Answer answer(const OnEvent& on_event = {}, const Arguments& more = {}) {
+  Answer answer(const OnEvent& on_event = {}, const Arguments& prompt = kPrompt) {
     auto client = swarm->run(
-        0, Arguments{"generate", swarm->invite(), "--model", model(), "--events"} + kPrompt + more);
+        0, Arguments{"generate", swarm->invite(), "--model", model(), "--events"} + prompt);
     EXPECT_TRUE(client);
     return follow(std::move(*client), on_event);
   }
@@ -72,6 +72,21 @@ TEST_F(LabSwarmTest, FarAwayIsTheSameText) {
   // Losses on the way change when a token comes, not which.
   ASSERT_TRUE(network->set_links({.rtt = 20ms, .jitter = 5ms, .loss = 0.01}));
   expect_same(answer(), local_answer(kPrompt));
+}
+
+// A prompt's states take seconds on such links, without a word from anybody: nobody is dead.
+TEST_F(LabSwarmTest, SlowIsNotDead) {
+  std::string text;
+  for (int i = 0; i < 60; i++) text += "The river is long. ";
+  const Arguments prompt = {"--prompt", text, "--max-tokens", "4"};
+  const Answer& local = local_answer(prompt);
+  // Servers measure the links to their neighbours when they are new; that is over after an answer.
+  expect_same(answer(), local_answer(kPrompt));
+  for (size_t host = 0; host < network->size(); host++)
+    ASSERT_TRUE(network->set_rate(host, 3e6, 3e6));
+  const Answer slow = answer({}, prompt);
+  expect_same(slow, local);
+  EXPECT_TRUE(slow.failovers().empty()) << slow.failovers().dump();
 }
 
 TEST_F(LabSwarmTest, AServerKilledInTheMiddle) {
