@@ -24,6 +24,7 @@ void add_status(CLI::App& program, Selection& selection);
 void add_inspect(CLI::App& program, Selection& selection);
 void add_bench(CLI::App& program, Selection& selection);
 void add_perplexity(CLI::App& program, Selection& selection);
+void add_simulate(CLI::App& program, Selection& selection);
 void add_demo(CLI::App& program, Selection& selection);
 void add_version(CLI::App& program, Selection& selection);
 

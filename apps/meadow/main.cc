@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   add_inspect(program, selection);
   add_bench(program, selection);
   add_perplexity(program, selection);
+  add_simulate(program, selection);
   add_demo(program, selection);
   add_version(program, selection);
   program.footer(kFooter);

@@ -7,6 +7,11 @@
 #include "base/check.h"
 
 namespace meadow::swarm {
+namespace {
+
+constexpr size_t kSteepest = 64;  // pieces
+
+}  // namespace
 
 Layout::Layout(int32_t n_blocks, std::vector<Piece> pieces)
     : pieces_(std::move(pieces)),
@@ -18,17 +23,12 @@ Layout::Layout(int32_t n_blocks, std::vector<Piece> pieces)
     const auto first = static_cast<size_t>(piece.start);
     const size_t last = first + static_cast<size_t>(piece.length);
     sums_[first] += piece.rate;
-    keepers_[first] += piece.online;
-    if (last < sums_.size()) {
-      sums_[last] -= piece.rate;
-      keepers_[last] -= piece.online;
-    }
+    if (last < sums_.size()) sums_[last] -= piece.rate;
   }
-  homes_.reserve(pieces_.size());
-  for (const Piece& piece : pieces_) homes_.push_back(piece.start);
+  homes_.resize(pieces_.size());
+  settle();
   for (size_t b = 1; b < sums_.size(); b++) {
     sums_[b] += sums_[b - 1];
-    keepers_[b] += keepers_[b - 1];
   }
 }
 
@@ -49,11 +49,15 @@ void Layout::move(size_t i, int32_t start) {
 
 void Layout::settle() {
   for (size_t i = 0; i < pieces_.size(); i++) homes_[i] = pieces_[i].start;
+  // by differences: O(pieces + blocks)
   std::fill(keepers_.begin(), keepers_.end(), 0);
-  for (const Piece& piece : pieces_)
-    if (piece.online)
-      for (int32_t b = piece.start; b < piece.start + piece.length; b++)
-        keepers_[static_cast<size_t>(b)]++;
+  for (const Piece& piece : pieces_) {
+    const BlockRange answered = piece.online ? piece.blocks() : piece.kept;
+    if (answered.empty()) continue;
+    keepers_[static_cast<size_t>(answered.first)]++;
+    if (answered.last < n_blocks()) keepers_[static_cast<size_t>(answered.last)]--;
+  }
+  for (size_t b = 1; b < keepers_.size(); b++) keepers_[b] += keepers_[b - 1];
 }
 
 int64_t Layout::throughput() const { return *std::min_element(sums_.begin(), sums_.end()); }
@@ -71,7 +75,7 @@ int64_t Layout::bound() const {
 }
 
 bool Layout::whole() const {
-  return std::all_of(keepers_.begin(), keepers_.end(), [](int32_t n) { return n > 0; });
+  return std::ranges::all_of(keepers_, [](int32_t n) { return n > 0; });
 }
 
 Layout::Starts Layout::safe_starts(size_t i) const {
@@ -159,21 +163,32 @@ BestStart LayoutSearch::best_start(size_t i, int64_t level) {
   return best;
 }
 
+// Small layouts: each time the one step that helps most. Large ones: every piece in turn, from the
+// first one on, so that like views move like servers.
 int64_t LayoutSearch::descend(int64_t level) {
   int64_t deficit = layout_.deficit(level);
   note_gaps(level);
+  const bool steepest = layout_.size() <= kSteepest;
   size_t idle = 0;  // pieces in a row that could not help
-  // Begins with the first piece, so that like views move like servers; elsewhere after a kick.
-  for (size_t i = kicked_ ? static_cast<size_t>(below(layout_.size())) : 0;
-       deficit > 0 && idle < layout_.size() && effort_ > 0; i = (i + 1) % layout_.size()) {
-    idle++;
-    if (!layout_.piece(i).movable) continue;
-    const BestStart best = best_start(i, level);
-    if (best.gain <= 0) continue;
-    layout_.move(i, best.start);
-    deficit -= best.gain;
-    note_gaps(level);
-    idle = 0;
+  size_t chosen = layout_.size();
+  BestStart step;
+  for (size_t i = 0; deficit > 0 && effort_ > 0; i = (i + 1) % layout_.size()) {
+    BestStart best;
+    if (layout_.piece(i).movable) best = best_start(i, level);
+    if (best.gain > step.gain) {
+      step = best;
+      chosen = i;
+    }
+    const bool over = ++idle >= layout_.size();
+    if (step.gain > 0 && (over || !steepest)) {
+      layout_.move(chosen, step.start);
+      deficit -= step.gain;
+      note_gaps(level);
+      step = {};
+      idle = 0;
+    } else if (over) {
+      break;
+    }
   }
   return deficit;
 }
@@ -196,13 +211,19 @@ bool LayoutSearch::kick(int64_t level, std::vector<std::pair<size_t, int32_t>>& 
     layout_.move(i, std::clamp(block - offset, allowed.first, allowed.last));
   }
   effort_ -= layout_.n_blocks();
-  kicked_ = true;
   return true;
 }
 
-bool LayoutSearch::reach(int64_t level) {
+void LayoutSearch::count_away() {
+  away_ = 0;
+  for (size_t i = 0; i < layout_.size(); i++) away_ += layout_.piece(i).start != layout_.home(i);
+}
+
+bool LayoutSearch::reach(int64_t level, bool frugal) {
+  frugal_ = frugal;
   if (layout_.size() == 0) return false;
   int64_t best = descend(level);
+  count_away();
   std::vector<int32_t> kept(layout_.size());
   std::vector<std::pair<size_t, int32_t>> undo;
   while (best > 0 && effort_ > 0) {
@@ -210,11 +231,14 @@ bool LayoutSearch::reach(int64_t level) {
     effort_ -= static_cast<int64_t>(kept.size());
     undo.clear();
     if (!kick(level, undo)) break;
+    const size_t away_before = away_;
     const int64_t deficit = descend(level);
-    if (deficit <= best) {
+    count_away();
+    if (deficit < best || (deficit == best && (!frugal_ || away_ <= away_before))) {
       best = deficit;
       continue;
     }
+    away_ = away_before;
     for (size_t i = 0; i < kept.size(); i++)
       if (layout_.piece(i).start != kept[i]) layout_.move(i, kept[i]);
   }

@@ -18,6 +18,7 @@ struct Piece {
   int32_t start = 0;
   bool online = true;  // answers for its blocks now; else it is loading them
   bool movable = true;
+  BlockRange kept;  // while it loads: what it answers for
 
   BlockRange at(int32_t first) const { return {first, first + length}; }
   BlockRange blocks() const { return at(start); }
@@ -36,7 +37,7 @@ class Layout {
   int32_t home(size_t i) const { return homes_[i]; }
 
   void move(size_t i, int32_t start);  // O(length)
-  // Where the pieces lie is home from now on, and they answer there. O(pieces * length).
+  // Where the pieces lie is home from now on, and they answer there. O(pieces + blocks).
   void settle();
   // What the whole swarm passes: the sum at its weakest block. O(blocks).
   int64_t throughput() const;
@@ -46,7 +47,7 @@ class Layout {
   int64_t bound() const;
   // Somebody answers for every block. O(blocks).
   bool whole() const;
-  // Where piece i may begin such that every block keeps somebody who answers for it while all
+  // Where piece i may begin such that every block that is answered for stays so while all
   // pieces go from home to where they lie: [first, last]. A piece that keeps a block answers for
   // it all the time.
   struct Starts {
@@ -73,7 +74,8 @@ struct BestStart {
 
 // Finds layouts by local search: pieces are laid where they reduce the deficit most; where no
 // single piece helps any more, a few are laid at random over blocks that lack something, and the
-// result is kept if it is no worse (iterated local search). Deterministic.
+// result is kept if it lacks less, or as much with no more pieces away from home (iterated local
+// search). Deterministic.
 class LayoutSearch {
  public:
   // `effort`: blocks looked at until the search gives up.
@@ -82,7 +84,7 @@ class LayoutSearch {
 
   // True if the layout was brought to throughput() >= level. If not, it is left where the deficit
   // was least.
-  bool reach(int64_t level);
+  bool reach(int64_t level, bool frugal = false);
   bool spent() const { return effort_ <= 0; }
   void set_effort(int64_t effort) { effort_ = effort; }
 
@@ -96,6 +98,7 @@ class LayoutSearch {
   // The most that a piece of this length could fill of any window.
   int64_t widest_gap(int32_t length);
   void note_gaps(int64_t level);
+  void count_away();
   uint64_t next_random();
   uint64_t below(uint64_t n) { return next_random() % n; }
 
@@ -103,7 +106,8 @@ class LayoutSearch {
   int64_t effort_;
   uint64_t random_;
   bool safe_;
-  bool kicked_ = false;
+  bool frugal_ = false;
+  size_t away_ = 0;              // pieces that are not at home: fewer are better
   std::vector<int64_t> fill_;    // [n_blocks], scratch
   std::vector<int64_t> gaps_;    // [n_blocks + 1], prefix sums of what is missing
   std::vector<int64_t> widest_;  // by length; -1: not computed

@@ -10,11 +10,10 @@
 namespace meadow::swarm {
 namespace {
 
-constexpr double kUnits = 1000;  // per token/s
-constexpr int64_t kEffortPerServer = 200;
+constexpr double kUnits = 1000;        // per token/s
 constexpr double kBelieved = 16;       // times the median
 constexpr double kMaxRate = 1e7;       // tokens/s that anybody is believed to have
-constexpr double kTargetShare = 0.99;  // of the best found; the rest buys fewer moves
+constexpr double kTargetShare = 0.95;  // of the best found; the rest buys fewer moves
 constexpr size_t kStaged = 64;         // servers up to which moves in stages are looked for
 constexpr int kLevels = 12;            // steps of bisection between now and the bound
 constexpr uint64_t kTargets = 6;       // tried until one can be walked to
@@ -29,6 +28,13 @@ double tokens(int64_t rate) { return static_cast<double>(rate) / kUnits; }
 int64_t enough(int64_t now, double share) {
   return std::max(now + 1, static_cast<int64_t>(
                                std::ceil(static_cast<double>(now) * (1 + std::max(share, 0.0)))));
+}
+
+// Blocks that one search for a level may look at: kicks pay while servers are few; with many, one
+// pass over all of them comes close to the bound.
+int64_t effort_for(size_t servers) {
+  const auto n = static_cast<int64_t>(servers);
+  return std::clamp<int64_t>(5000 * n, 30'000, 300'000) + 200 * n;
 }
 
 std::vector<int32_t> starts_of(const Layout& layout) {
@@ -212,6 +218,8 @@ std::optional<Found> search(const Layout& now, int64_t least, int64_t effort, bo
   if (!reached) return std::nullopt;
   const int64_t level =
       std::max(least, static_cast<int64_t>(static_cast<double>(best) * kTargetShare));
+  Layout few = now;
+  if (LayoutSearch(few, effort, seed, safe).reach(level, true)) layout = std::move(few);
   prune(layout, level);
   Found found{layout.throughput(), {all_at_once(layout)}};
   if (safe || !now.whole()) return found;
@@ -245,6 +253,10 @@ double believed(std::span<const Placed> servers) {
   return kBelieved * *middle;
 }
 
+BlockRange within(BlockRange kept, BlockRange blocks) {
+  return {std::max(kept.first, blocks.first), std::min(kept.last, blocks.last)};
+}
+
 struct View {
   std::vector<Placed> servers;  // spans inside the model
   Layout layout;
@@ -255,7 +267,8 @@ View view_of(int32_t n_blocks, std::vector<Placed> servers) {
   pieces.reserve(servers.size());
   for (const Placed& s : servers)
     pieces.push_back({s.blocks.size(), units(std::min(s.tokens_per_s, most)), s.blocks.first,
-                      s.online, s.movable && s.online});
+                      s.online, s.movable && s.online,
+                      s.online ? BlockRange{} : within(s.kept, s.blocks)});
   return {std::move(servers), Layout(n_blocks, std::move(pieces))};
 }
 
@@ -282,9 +295,7 @@ Plan plan_moves(int32_t n_blocks, std::span<const Placed> servers, const PlanOpt
   std::sort(view.servers.begin(), view.servers.end(),
             [](const Placed& a, const Placed& b) { return a.id < b.id; });
   view = view_of(n_blocks, std::move(view.servers));
-  const int64_t effort =
-      options.effort + kEffortPerServer * static_cast<int64_t>(view.layout.size());
-  const auto found = best_of(view.layout, least, effort);
+  const auto found = best_of(view.layout, least, effort_for(view.layout.size()));
   if (!found) return plan;
   plan.after = tokens(found->after);
   std::vector<int32_t> starts = starts_of(view.layout);

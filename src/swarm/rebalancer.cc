@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
 
 namespace meadow::swarm {
 namespace {
+
+// In larger swarms there is news all the time; they are looked at as often as calm ones.
+constexpr size_t kCalm = 256;
 
 // Who stands where, whatever the order; speeds change all the time and are left out unless asked
 // for.
@@ -21,6 +23,12 @@ uint64_t digest(std::span<const Placed> servers, bool speeds) {
     if (speeds) h ^= std::bit_cast<uint64_t>(s.tokens_per_s) * 0xbf58476d1ce4e5b9;
     sum += h;
   }
+  return sum;
+}
+
+uint64_t members(std::span<const Placed> servers) {
+  uint64_t sum = servers.size();
+  for (const Placed& s : servers) sum += std::hash<PeerId>()(s.id) | 1;
   return sum;
 }
 
@@ -64,18 +72,18 @@ void Rebalancer::look_after(TimePoint now, Duration least, Duration most) {
 std::optional<Move> Rebalancer::decide(int32_t n_blocks, std::span<const Placed> servers,
                                        TimePoint now) {
   const uint64_t view = digest(servers, false);
-  if (view != seen_) {
+  if (view != seen_ && servers.size() <= kCalm) {
     // All look soon after a change, so that all know the plan before anybody acts upon it; not at
     // once, since more news may be on the way.
     seen_ = view;
-    const Duration soon = options_.settle / 2;
+    const Duration soon = options_.settle / 3;
     if (next_look_ > now + soon) look_after(now, soon / 2, soon);
   }
   if (now < next_look_) return std::nullopt;
   looks_++;
   look_after(now, Duration::zero(), 2 * options_.period);
 
-  std::optional<Move> move = own_move(servers, n_blocks, now);
+  std::optional<Move> move = own_move(remembered(servers), n_blocks, now);
   if (!move) {
     due_since_.reset();
     return std::nullopt;
@@ -90,8 +98,25 @@ std::optional<Move> Rebalancer::decide(int32_t n_blocks, std::span<const Placed>
   return move;
 }
 
+std::span<const Placed> Rebalancer::remembered(std::span<const Placed> servers) {
+  view_.assign(servers.begin(), servers.end());
+  std::unordered_map<PeerId, BlockRange> answered;
+  answered.reserve(view_.size());
+  for (Placed& server : view_) {
+    if (server.online) {
+      answered[server.id] = server.blocks;
+    } else if (const auto it = answered_.find(server.id); it != answered_.end()) {
+      server.kept = {std::max(it->second.first, server.blocks.first),
+                     std::min(it->second.last, server.blocks.last)};
+      answered[server.id] = server.kept;
+    }
+  }
+  answered_.swap(answered);
+  return view_;
+}
+
 std::optional<Rebalancer::Progress> Rebalancer::progress(std::span<const Placed> servers) const {
-  if (plan_.empty() || servers.size() != before_.size()) return std::nullopt;
+  if (plan_.empty() || members(servers) != members_) return std::nullopt;
   std::unordered_map<PeerId, const Placed*> seen;
   for (const Placed& server : servers) seen.emplace(server.id, &server);
   std::unordered_map<PeerId, size_t> made;  // moves of each server so far
@@ -134,8 +159,9 @@ std::optional<Move> Rebalancer::own_move(std::span<const Placed> servers, int32_
     if (plan_.empty() && searched_ == view) return std::nullopt;
     searched_ = view;
     searches_++;
-    plan_ = plan_moves(n_blocks, servers, options_.plan);
+    plan_ = options_.planner(n_blocks, servers, options_.plan);
     before_.assign(servers.begin(), servers.end());
+    members_ = members(servers);
     done_ = 0;
     proceeded_ = now;
     if (plan_.empty()) return std::nullopt;

@@ -3,8 +3,10 @@
 // Thread rule: one thread. Owns the plan that it is in the middle of.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,7 +19,9 @@ namespace meadow::swarm {
 struct RebalanceOptions {
   PlanOptions plan;
   Duration period = 60s;  // mean time between two looks at an unchanged swarm
-  Duration settle = 10s;  // a move must be due for so long; more than news needs to be everywhere
+  Duration settle = 30s;  // a move must be due for so long; more than news needs to be everywhere
+  // Makes the plans: plan_moves(), or a simulation's that remembers them.
+  std::function<Plan(int32_t, std::span<const Placed>, const PlanOptions&)> planner = plan_moves;
   Duration patience = 20min;  // after which a plan that does not proceed is given up
 };
 
@@ -32,10 +36,11 @@ class Rebalancer {
 
   // Looks at one view, which decides both whether to move and where to; nothing: stay. Call it
   // every second or so; it looks only when it is time to. A move that was returned is expected to
-  // be made at once. A look costs at most what PlanOptions::effort allows, mostly O(servers +
-  // blocks).
+  // be made at once. A look takes some milliseconds at worst, mostly O(servers + blocks).
   std::optional<Move> decide(int32_t n_blocks, std::span<const Placed> servers, TimePoint now);
 
+  // The next time at which decide() looks, if the view stays as it is.
+  TimePoint next_look() const { return next_look_; }
   // The plan that the swarm is in the middle of, as far as this server sees.
   const Plan& plan() const { return plan_; }
   // How often it looked, and how often it had to search for a plan.
@@ -47,6 +52,8 @@ class Rebalancer {
     size_t stage = 0;  // to be made now
     size_t done = 0;   // moves made, over all stages
   };
+  // The view, with what servers that move answer for meanwhile, as far as this one saw it.
+  std::span<const Placed> remembered(std::span<const Placed> servers);
   void look_after(TimePoint now, Duration least, Duration most);
   // How far the swarm got with plan_; nothing if it is another swarm by now.
   std::optional<Progress> progress(std::span<const Placed> servers) const;
@@ -57,9 +64,12 @@ class Rebalancer {
   Rng rng_;
   TimePoint next_look_ = TimePoint::min();
   uint64_t seen_ = 0;                 // digest of the last view
+  uint64_t members_ = 0;              // digest of who was there when plan_ was made
   std::optional<uint64_t> searched_;  // digest of the view that plan_ was made of
   Plan plan_;
   std::vector<Placed> before_;  // the view that plan_ was made of
+  std::unordered_map<PeerId, BlockRange> answered_;
+  std::vector<Placed> view_;
   size_t done_ = 0;
   TimePoint proceeded_;  // when done_ last grew
   std::optional<TimePoint> due_since_;

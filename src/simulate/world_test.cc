@@ -1,8 +1,8 @@
-#include "sim/sim_world.h"
+#include "simulate/world.h"
 
 #include <gtest/gtest.h>
 
-namespace meadow::sim {
+namespace meadow::simulate {
 namespace {
 
 TEST(SimWorld, RunsEventsInOrderOfTimeThenOfPosting) {
@@ -63,4 +63,4 @@ TEST(SimWorld, KilledAndFrozenPeers) {
 }
 
 }  // namespace
-}  // namespace meadow::sim
+}  // namespace meadow::simulate
