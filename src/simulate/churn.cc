@@ -197,6 +197,7 @@ class Churn {
     SimServer& s = fleet_.at(number);
     if (!s.alive || s.loading != loading) return;
     account();
+    if (s.came_at == TimePoint{}) last_change_ = world_.now();  // one more that can be moved
     truth_.serve(s.serving, s.speed, -1);
     s.serving = s.blocks;
     truth_.serve(s.serving, s.speed, +1);

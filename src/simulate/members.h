@@ -26,7 +26,29 @@ struct SimNetwork {
   std::map<std::string, Listener> listeners;  // by address
   std::set<std::string> black_holes;          // packets to there vanish
   uint64_t calls = 0;
+  uint64_t bytes = 0;  // of requests and replies, as proto encodes them
 };
+
+// Fields of proto cost a tag and a length of one or two bytes each.
+inline uint64_t bytes_of(const std::vector<swarm::LeaseEntry>& news) {
+  uint64_t sum = 0;
+  for (const swarm::LeaseEntry& entry : news) sum += entry.lease.body.size() + 64 + 12;
+  return sum;
+}
+inline uint64_t bytes_of(const std::vector<std::string>& texts) {
+  uint64_t sum = 0;
+  for (const std::string& text : texts) sum += text.size() + 2;
+  return sum;
+}
+inline uint64_t bytes_of(const swarm::ExchangeRequest& r) {
+  return bytes_of(r.news) + 40 * r.known.size() + r.address.size() + 2;
+}
+inline uint64_t bytes_of(const swarm::ExchangeReply& r) {
+  return bytes_of(r.news) + 34 * r.wanted.size() + bytes_of(r.addresses);
+}
+inline uint64_t bytes_of(const swarm::IntroduceRequest& r) { return 36 + r.address.size(); }
+inline uint64_t bytes_of(const swarm::IntroduceReply& r) { return bytes_of(r.addresses); }
+inline uint64_t bytes_of(const Duration&) { return 0; }  // a ping
 
 // MemberPort of one peer: requests arrive after the link's latency, a dead peer refuses, a frozen
 // one or a black hole says nothing until the deadline (by the caller's own clock).
@@ -37,6 +59,7 @@ class SimMemberPort final : public swarm::MemberPort {
 
   void exchange(const std::string& address, swarm::ExchangeRequest request, Deadline deadline,
                 std::function<void(Result<swarm::ExchangeReply>)> done) override {
+    network_.bytes += bytes_of(request);
     call<swarm::ExchangeReply>(address, deadline, std::move(done),
                                [request = std::move(request), from = id_](auto& handler) {
                                  return handler.exchange(from, request);
@@ -44,6 +67,7 @@ class SimMemberPort final : public swarm::MemberPort {
   }
   void introduce(const std::string& address, swarm::IntroduceRequest request, Deadline deadline,
                  std::function<void(Result<swarm::IntroduceReply>)> done) override {
+    network_.bytes += bytes_of(request);
     call<swarm::IntroduceReply>(address, deadline, std::move(done),
                                 [request = std::move(request), from = id_](auto& handler) {
                                   return handler.introduce(from, request);
@@ -84,6 +108,7 @@ class SimMemberPort final : public swarm::MemberPort {
     const SimNetwork::Listener to = it->second;
     world.send(self_, to.peer, [this, finish, to, handle] {
       auto reply = std::make_shared<Reply>(handle(*to.handler));
+      network_.bytes += bytes_of(*reply);
       network_.world.send(to.peer, self_, [finish, reply] { finish(std::move(*reply)); });
     });
   }
