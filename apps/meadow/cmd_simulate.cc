@@ -12,6 +12,7 @@
 #include "simulate/churn.h"
 #include "simulate/optimum.h"
 #include "simulate/plot.h"
+#include "simulate/traffic.h"
 
 namespace meadow::apps {
 namespace {
@@ -194,6 +195,48 @@ Result<ExitCode> run(const ChurnCommand& command) {
   return kExitOk;
 }
 
+// ---- traffic ------------------------------------------------------------------------------------
+
+struct TrafficCommand {
+  simulate::TrafficOptions options;
+  std::vector<int> sizes = {10, 30, 100};
+  std::string plot;
+  bool json = false;
+};
+
+Result<ExitCode> run(const TrafficCommand& command) {
+  std::vector<std::vector<std::string>> rows = {
+      {"servers", "kB per peer and minute", "exchanges", "newcomer known", "kill known"}};
+  Plot plot;
+  plot.title = "Directory traffic of a peer";
+  plot.x_label = "servers";
+  plot.y_label = "kB a minute";
+  plot.log_x = plot.log_y = true;
+  Series series{"sent and received", {}, {}};
+  for (const int size : command.sizes) {
+    simulate::TrafficOptions options = command.options;
+    options.servers = size;
+    const simulate::TrafficReport r = measure_traffic(options);
+    if (command.json)
+      put(to_line({{"servers", size},
+                   {"bytes_per_peer_minute", r.bytes_per_peer_minute},
+                   {"calls_per_peer_minute", r.calls_per_peer_minute},
+                   {"known_seconds", r.known_seconds},
+                   {"gone_seconds", r.gone_seconds},
+                   {"complete", r.complete}}));
+    rows.push_back({fmt::format("{}", size), fmt::format("{:.1f}", r.bytes_per_peer_minute / 1e3),
+                    fmt::format("{:.1f}", r.calls_per_peer_minute),
+                    fmt::format("{:.1f} s", r.known_seconds),
+                    fmt::format("{:.1f} s", r.gone_seconds)});
+    series.x.push_back(size);
+    series.y.push_back(r.bytes_per_peer_minute / 1e3);
+  }
+  if (!command.json) put(table(rows));
+  plot.series.push_back(std::move(series));
+  MEADOW_TRY_VOID(write_plot(command.plot, plot));
+  return kExitOk;
+}
+
 void add_swarm_options(CLI::App& command, ChurnOptions& o) {
   command.add_option("--servers", o.servers, "Servers at a time")
       ->check(CLI::Range(1, 20'000))
@@ -276,6 +319,22 @@ void add_churn(CLI::App& parent, Selection& selection) {
   finish(*sub, selection, options);
 }
 
+void add_traffic(CLI::App& parent, Selection& selection) {
+  auto options = std::make_shared<TrafficCommand>();
+  CLI::App* sub = parent.add_subcommand(
+      "traffic", "Real memberships over a simulated network: bytes, and how fast news travels");
+  sub->add_option("--sizes", options->sizes, "Servers, for each a run")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 2000))
+      ->capture_default_str();
+  sub->add_option("--minutes", options->options.minutes, "Virtual time measured")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  sub->add_option("--seed", options->options.seed, "The same seed gives the same run")
+      ->capture_default_str();
+  finish(*sub, selection, options);
+}
+
 }  // namespace
 
 void add_simulate(CLI::App& program, Selection& selection) {
@@ -284,6 +343,7 @@ void add_simulate(CLI::App& program, Selection& selection) {
   command->require_subcommand(1);
   add_optimum(*command, selection);
   add_churn(*command, selection);
+  add_traffic(*command, selection);
 }
 
 }  // namespace meadow::apps

@@ -54,7 +54,7 @@ struct ChurnReport {
   uint64_t blocks_loaded = 0, blocks_kept = 0;  // by moves
   double last_move_hours = 0;
   uint64_t looks = 0, searches = 0;
-  double look_mean_ms = 0, look_most_ms = 0;  // of this machine; not part of what a seed decides
+  double look_mean_ms = 0, look_most_ms = 0;  // of processor; not part of what a seed decides
   Series throughput, capacity;                // over hours
 };
 

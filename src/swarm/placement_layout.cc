@@ -10,6 +10,8 @@ namespace meadow::swarm {
 namespace {
 
 constexpr size_t kSteepest = 64;  // pieces
+// With more of them one descent comes close to the bound, and kicks cost more than they find.
+constexpr size_t kKicked = 256;
 
 }  // namespace
 
@@ -226,7 +228,7 @@ bool LayoutSearch::reach(int64_t level, bool frugal) {
   count_away();
   std::vector<int32_t> kept(layout_.size());
   std::vector<std::pair<size_t, int32_t>> undo;
-  while (best > 0 && effort_ > 0) {
+  while (best > 0 && effort_ > 0 && layout_.size() <= kKicked) {
     for (size_t i = 0; i < kept.size(); i++) kept[i] = layout_.piece(i).start;
     effort_ -= static_cast<int64_t>(kept.size());
     undo.clear();
