@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace meadow::swarm {
 namespace {
@@ -78,6 +79,9 @@ std::optional<Move> Rebalancer::decide(int32_t n_blocks, std::span<const Placed>
     seen_ = view;
     const Duration soon = options_.settle / 3;
     if (next_look_ > now + soon) look_after(now, soon / 2, soon);
+    // Who comes and goes all the time must not make others move in a moment of absence.
+    if (const uint64_t present = members(servers); present != std::exchange(present_, present))
+      due_since_.reset();
   }
   if (now < next_look_) return std::nullopt;
   looks_++;

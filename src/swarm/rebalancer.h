@@ -64,6 +64,7 @@ class Rebalancer {
   Rng rng_;
   TimePoint next_look_ = TimePoint::min();
   uint64_t seen_ = 0;                 // digest of the last view
+  uint64_t present_ = 0;              // digest of who was there then
   uint64_t members_ = 0;              // digest of who was there when plan_ was made
   std::optional<uint64_t> searched_;  // digest of the view that plan_ was made of
   Plan plan_;

@@ -57,7 +57,8 @@ bool moves(const Plan& plan, const PeerId& server) {
 // random order, would the swarm pass more than 1/balance_quality times as much? Then this one
 // moves. Here all make one plan for the swarm, with min_gain = 1/balance_quality - 1. So:
 // * where Petals moves, there is a plan (equal);
-// * the plan reaches at least what Petals' simulation reaches in its worst order, although that
+// * the plan reaches 95 % (where it stops, for the sake of fewer moves) or more of what Petals'
+// simulation reaches in its worst order, although that
 //   simulation takes the last holder from a block on its way, which a plan never does (better);
 // * Petals moves whoever looks; the plan says who moves, and it need not be this one (differs);
 // * Petals never looks further where this server's own place is the best for it, or where its
@@ -89,12 +90,12 @@ TEST(PetalsGolden, WherePetalsRebalancesSoDoWeAndReachAsMuch) {
     const Plan all = plan_moves(c.at("total_blocks"), servers, options);
     const double worst = c.at("quality").at(0);
     ASSERT_FALSE(all.empty());
-    EXPECT_LE(all.now / all.after, worst + 0.001) << c.at("seed");
+    EXPECT_LE(0.95 * all.now / all.after, worst + 0.001) << c.at("seed");
   }
   const std::map<std::string, int> expected = {
-      {"move: this", 22},   {"move: others", 12},   {"stay: no plan", 34},
-      {"stay: this", 4},    {"stay: others", 7},    {"shuffle: no plan", 2},
-      {"shuffle: this", 7}, {"shuffle: others", 1}, {"not comparable", 31},
+      {"move: this", 15},   {"move: others", 19},   {"stay: no plan", 34},
+      {"stay: this", 2},    {"stay: others", 9},    {"shuffle: no plan", 2},
+      {"shuffle: this", 5}, {"shuffle: others", 3}, {"not comparable", 31},
 
   };
   EXPECT_EQ(count, expected);
