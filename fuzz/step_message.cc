@@ -26,7 +26,7 @@ void check_message(const ClientMessage& message) {
   if (const auto* open = std::get_if<OpenRequest>(&message)) {
     MEADOW_CHECK(open->blocks.first >= 0 && !open->blocks.empty());
     MEADOW_CHECK(open->blocks.last <= kMaxBlocks && open->max_tokens >= 0);
-    MEADOW_CHECK(bytes_per_value(open->codec) > 0);
+    MEADOW_CHECK(bytes_per_position(1, open->codec) > 0);
   }
 }
 

@@ -12,6 +12,8 @@
 namespace meadow::apps {
 namespace {
 
+constexpr int64_t kSwarmChunk = 2048;  // prompt tokens that a session gets at once
+
 Json route_json(const swarm::Chain& chain) {
   Json out = Json::array();
   for (const swarm::Hop& hop : chain)
@@ -41,6 +43,7 @@ Json swarm_json(const swarm::SessionStats& stats) {
           {"steps", stats.steps},
           {"tokens", stats.tokens},
           {"replays", stats.replays},
+          {"moves", stats.moves},
           {"replayed_tokens", stats.replayed_tokens},
           {"resends", stats.resends},
           {"relayed", stats.relayed},
@@ -139,6 +142,7 @@ Result<void> Answering::start_swarm(int64_t context, const CancelToken* cancel) 
   MEADOW_TRY(session.filter, swarm::PeerFilter::from(options_.answer.allowed_servers,
                                                      options_.answer.blocked_servers));
   session.push = !options_.answer.no_push;
+  session.move_every = from_seconds(options_.answer.move_every_s);
   session.give_up_after = from_seconds(options_.join.timeout_s);
   rng_ = std::make_unique<Rng>(random_seed());
   inbox_ = std::make_unique<swarm::BlockingInbox>(clock_);
@@ -206,6 +210,8 @@ Result<client::GenerateResult> Answering::answer(std::span<const text::TokenId> 
                                                  const CancelToken* cancel) {
   client::GenerateOptions options = options_.answer.generate;
   options.sampling.seed = seed_;
+  // The session cuts by itself, and only what it sees at once can overlap.
+  if (session_) options.chunk = std::max<int64_t>(options.chunk, kSwarmChunk);
   longest_gap_ = {};
   ProgressBar bar("prompt", clock_);
   return generator_->generate(prompt, options, hooks(bar), cancel);

@@ -159,13 +159,18 @@ void add_answer_options(CLI::App& command, AnswerOptions& options) {
       ->capture_default_str();
   command
       .add_option("--codec", options.codec,
-                  "How hidden states travel: f32 is exact, f16 halves the bytes")
-      ->check(CLI::IsMember({"f32", "f16"}))
+                  "How hidden states travel: f32 is exact, f16 halves the bytes, q8 quarters them")
+      ->check(CLI::IsMember({"f32", "f16", "q8"}))
       ->capture_default_str();
   command.add_flag("--no-push", options.no_push,
                    "Pass everything through this client instead of from server to server");
   command.add_flag("--ignore-end", options.generate.ignore_end,
                    "Go on after the model ended its turn, up to --max-tokens (for measurements)");
+  command
+      .add_option("--move-every", options.move_every_s,
+                  "Look for a faster chain so often, and move where that pays (default: stay)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
   command
       .add_option("--allow-server", options.allowed_servers,
                   "Use these servers only, by peer id or its first 8 digits and more; may be "

@@ -59,6 +59,7 @@ struct AnswerOptions {
   std::string cache = "f16";
   std::string codec = "f32";
   bool no_push = false;
+  double move_every_s = 0;                                    // 0: the chain stays
   std::vector<std::string> allowed_servers, blocked_servers;  // peer ids, or their beginnings
   client::GenerateOptions generate;
   std::optional<uint64_t> seed;

@@ -138,8 +138,8 @@ Result<swarm::ClientMessage> open_from(const pb::OpenRequest& in) {
     return fail(Code::kInvalidArgument, "blocks: expected 0 <= first < last <= {}, got {}:{}",
                 swarm::kMaxBlocks, out.blocks.first, out.blocks.last);
   MEADOW_TRY(out.max_tokens, position(in.max_tokens(), "max_tokens"));
-  if (in.codec() != pb::CODEC_F32 && in.codec() != pb::CODEC_F16)
-    return fail(Code::kUnsupported, "codec {}: not known here; known: f32 (1), f16 (2)",
+  if (in.codec() < pb::CODEC_F32 || in.codec() > pb::CODEC_Q8)
+    return fail(Code::kUnsupported, "codec {}: not known here; known: f32 (1), f16 (2), q8 (3)",
                 int{in.codec()});
   out.codec = static_cast<swarm::Codec>(in.codec());
   MEADOW_TRY(out.fingerprint, fixed<Digest>(in.fingerprint(), "fingerprint"));

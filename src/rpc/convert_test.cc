@@ -193,7 +193,7 @@ TEST(ConvertRefuses, OpenRequests) {
       [](auto& o) { o.set_max_tokens(-1); },
       [](auto& o) { o.set_max_tokens(int64_t{1} << 40); },
       [](auto& o) { o.clear_codec(); },
-      [](auto& o) { o.set_codec(static_cast<pb::Codec>(3)); },
+      [](auto& o) { o.set_codec(static_cast<pb::Codec>(4)); },
       [](auto& o) { o.set_fingerprint(std::string(31, 'x')); },
       [](auto& o) { o.set_previous(std::string(33, 'x')); },
       [](auto& o) { o.mutable_next()->clear_server(); },

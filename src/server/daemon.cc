@@ -132,8 +132,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(std::shared_ptr<format::ModelFile>
   std::unique_ptr<Daemon> daemon(new Daemon(file, membership, port, clock));
   daemon->span_.n_blocks = h.n_blocks;
   daemon->span_.pinned = options.blocks.has_value();
-  daemon->span_.codecs =
-      (1u << static_cast<int>(swarm::Codec::kF32)) | (1u << static_cast<int>(swarm::Codec::kF16));
+  for (const auto codec : {swarm::Codec::kF32, swarm::Codec::kF16, swarm::Codec::kQ8})
+    daemon->span_.codecs |= static_cast<uint8_t>(1u << static_cast<int>(codec));
   engine::SpanOptions span;
   span.cache_type = options.cache_type;
   span.threads = options.threads;

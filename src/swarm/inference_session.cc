@@ -32,8 +32,8 @@ Result<std::vector<float>> InferenceSession::Impl::step(int64_t first,
   if (from < first || from >= first + n)
     return fail(Code::kInvalidArgument, "outputs from position {} asked for in [{}, {})", from,
                 first, first + n);
-  MEADOW_TRY(const Bytes bytes, encode(hidden, options_.codec));
-  if (first < position_) chain_.oldest_valid_step = last_step_ + 1;
+  MEADOW_TRY(const Bytes bytes, encode(hidden, options_.codec, options_.n_embd));
+  if (first < position_) roll_back();
   chain_.journal.truncate(first);
   for (ChainSpan& s : chain_.spans) {
     s.position = std::min(s.position, first);
@@ -41,9 +41,15 @@ Result<std::vector<float>> InferenceSession::Impl::step(int64_t first,
   }
   const int64_t before = position_;
   position_ = first;
+  MEADOW_TRY_VOID(consider_move(cancel));
 
   std::vector<float> out;
-  for (int64_t at = first; at < first + n; at += chunk_positions()) {
+  const auto ahead = pipeline({first, n, bytes}, from, out, cancel);
+  if (!ahead) {
+    give_back(before, position_);
+    return fail(ahead.error());
+  }
+  for (int64_t at = *ahead; at < first + n; at += chunk_positions()) {
     last_step_ += kStepStride;
     last_replay_ = last_step_ - kStepStride;
     StepProgress progress{
@@ -55,16 +61,14 @@ Result<std::vector<float>> InferenceSession::Impl::step(int64_t first,
     const int64_t wanted = std::clamp(from, at, progress.end());
     auto done = run_chunk(progress, wanted, cancel);
     Result<std::vector<float>> values =
-        done ? decode(progress.result->output.bytes, options_.codec)
+        done ? decode(progress.result->output.bytes, options_.codec, options_.n_embd)
              : Result<std::vector<float>>(fail(std::move(done).error()));
     if (values &&
         static_cast<int64_t>(values->size()) != (progress.end() - wanted) * options_.n_embd)
       values = fail(Code::kCorrupt, "the last server answered {} values, expected {}",
                     values->size(), (progress.end() - wanted) * options_.n_embd);
     if (!values) {
-      position_ = std::min(before, at);
-      chain_.oldest_valid_step = last_step_ + 1;
-      chain_.journal.truncate(position_);
+      give_back(before, at);
       return fail(std::move(values).error());
     }
     out.insert(out.end(), values->begin(), values->end());
@@ -74,6 +78,19 @@ Result<std::vector<float>> InferenceSession::Impl::step(int64_t first,
   stats_.steps++;
   stats_.tokens += n;
   return out;
+}
+
+// Outputs of steps so far are void from here on.
+void InferenceSession::Impl::roll_back() {
+  chain_.oldest_valid_step = last_step_ + 1;
+  chain_.asked = 0;
+}
+
+// After an error: as it was before the step, or where the step had rolled back to.
+void InferenceSession::Impl::give_back(int64_t before, int64_t reached) {
+  position_ = std::min(before, reached);
+  roll_back();
+  chain_.journal.truncate(position_);
 }
 
 Result<void> InferenceSession::Impl::run_chunk(StepProgress& progress, int64_t from,

@@ -25,10 +25,13 @@ struct SessionOptions {
   Codec codec = Codec::kF32;
   Digest fingerprint;
   uint32_t numerics = 0;
-  PeerFilter filter{};               // servers that may be used
-  bool push = true;                  // servers push to each other; off: every hop by the client
-  Duration open_timeout = 5s;        // for a server to accept the session
-  Duration stall_timeout = 1900ms;   // silence of the server at work: kMissedBeats and a margin
+  PeerFilter filter{};              // servers that may be used
+  int64_t prefill_chunk = 0;        // positions of a chunk of a long input; 0: from measured speeds
+  bool push = true;                 // servers push to each other; off: every hop by the client
+  Duration move_every{};            // looks for a better chain so often; zero: never
+  double move_gain = 0.2;           // share of a step's time that a move must save
+  Duration open_timeout = 5s;       // for a server to accept the session
+  Duration stall_timeout = 1900ms;  // silence of the server at work: kMissedBeats and a margin
   double least_bytes_per_s = 250e3;  // of a link in use: states on the wire are not silence
   Duration step_timeout = 600s;      // for one answer, beats or not
   Duration give_up_after = 60s;      // without any chain that works
@@ -48,11 +51,22 @@ struct SessionStats {
   uint64_t hidden_bytes_sent = 0, hidden_bytes_received = 0;
   int64_t steps = 0, tokens = 0;
   int64_t replays = 0, replayed_tokens = 0;
+  int64_t moves = 0;                 // to a better chain
   int64_t resends = 0, relayed = 0;  // relayed: hops by the client after a failed push
   Duration waiting{};                // for answers
   uint64_t server_compute_us = 0, server_wait_us = 0;
   std::vector<FailoverRecord> failovers;
 };
+
+// What a stage of the chain is to a prompt: its blocks, announced speeds (tokens/s through one
+// block), and the round trip to the stage after it (0: not known).
+struct StageSpeed {
+  int32_t blocks = 0;
+  double decode = 0, prefill = 0;
+  double rtt_to_next = 0;
+};
+// Positions of a chunk with which `positions` pass through all stages soonest.
+int64_t pipeline_chunk(std::span<const StageSpeed> stages, int64_t positions);
 
 class InferenceSession {
  public:

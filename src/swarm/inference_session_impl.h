@@ -29,7 +29,7 @@ class InferenceSession::Impl {
         inbox_(inbox),
         clock_(clock),
         rng_(rng),
-        bytes_per_position_(options_.n_embd * bytes_per_value(options_.codec)),
+        bytes_per_position_(swarm::bytes_per_position(options_.n_embd, options_.codec)),
         chain_(bytes_per_position_, stats_) {
     MEADOW_CHECK(options_.n_blocks > 0 && options_.n_embd > 0);
   }
@@ -61,6 +61,13 @@ class InferenceSession::Impl {
     return options_.stall_timeout + from_seconds(2 * bytes / options_.least_bytes_per_s);
   }
 
+  std::optional<Chain> better_chain() const;
+  Result<void> consider_move(const CancelToken* cancel);
+  void roll_back();
+  void give_back(int64_t before, int64_t reached);
+  int64_t chunk_of(int64_t positions) const;
+  Result<int64_t> pipeline(const HiddenStates& input, int64_t from, std::vector<float>& out,
+                           const CancelToken* cancel);
   Result<void> run_chunk(StepProgress& progress, int64_t from, const CancelToken* cancel);
   void drive(const StepProgress& progress, int64_t from);
   void send_step(ChainSpan& span, const StepProgress& progress, int64_t from);
@@ -101,6 +108,7 @@ class InferenceSession::Impl {
   uint64_t last_step_ = 0;    // of the present or last step
   uint64_t last_replay_ = 0;  // replays get numbers between the previous step and the present one
   uint64_t next_stream_ = 1;
+  TimePoint next_look_{};                   // for a better chain
   TimePoint last_event_{};                  // sign of life of the chain during the present step
   Code last_failure_ = Code::kUnavailable;  // of a server during the present repair
   std::vector<PeerId> avoid_;               // failed during the present repair

@@ -17,10 +17,12 @@ namespace meadow::swarm {
 enum class Codec : uint8_t {
   kF32 = 1,  // exact
   kF16 = 2,  // rounded to nearest even; half the bytes
+  kQ8 = 3,   // 8 bits and a scale per 32 values; about a quarter of the bytes
 };
 std::string_view name(Codec codec);
 std::optional<Codec> codec_from(std::string_view name);
-int64_t bytes_per_value(Codec codec);
+// Bytes of the n_embd values of one position.
+int64_t bytes_per_position(int64_t n_embd, Codec codec);
 
 // Where a peer can be dialled, and whose key must answer.
 struct PeerAddress {

@@ -10,14 +10,18 @@ namespace {
 
 struct Candidates {
   std::vector<const ServerInfo*> usable;
-  std::vector<BlockRange> avoided, refused, full;  // spans passed over
+  std::vector<BlockRange> avoided, refused, full, without_codec;  // spans passed over
 };
 
 Candidates sort_out(std::span<const ServerInfo> servers, const RouteRequest& request) {
   Candidates out;
   for (const ServerInfo& server : servers) {
     const auto& avoid = request.avoid;
-    if (!request.filter.passes(server.peer.id))
+    const bool knows =
+        !request.codec || (server.lease.codecs >> static_cast<int>(*request.codec) & 1) != 0;
+    if (!knows)
+      out.without_codec.push_back(server.lease.blocks);
+    else if (!request.filter.passes(server.peer.id))
       out.refused.push_back(server.lease.blocks);
     else if (std::find(avoid.begin(), avoid.end(), server.peer.id) != avoid.end())
       out.avoided.push_back(server.lease.blocks);
@@ -80,6 +84,8 @@ std::unexpected<Error> missing(const Candidates& candidates, const RouteRequest&
     passed_over += fmt::format("; {} left out after a failure", n);
   if (const size_t n = holders(candidates.refused, gaps); n > 0)
     passed_over += fmt::format("; {} not among the allowed servers", n);
+  if (const size_t n = holders(candidates.without_codec, gaps); n > 0)
+    passed_over += fmt::format("; {} without the codec {}", n, name(*request.codec));
   return fail(Code::kUnavailable, "block{} {} {} no server online{}", one ? "" : "s", names,
               one ? "has" : "have", passed_over);
 }

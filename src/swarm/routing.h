@@ -39,12 +39,13 @@ struct RouteCosts {
 };
 
 struct RouteRequest {
-  BlockRange blocks;            // to be covered, in order
-  int64_t max_tokens = 0;       // servers without that much free cache are passed over
-  std::vector<PeerId> avoid{};  // not to be used
-  PeerFilter filter{};          // the user's lists; others are passed over
-  bool push = true;             // servers pass outputs on; false: every hop is by the client
-  double tokens_per_step = 1;   // positions that go through the chain together
+  BlockRange blocks;             // to be covered, in order
+  int64_t max_tokens = 0;        // servers without that much free cache are passed over
+  std::vector<PeerId> avoid{};   // not to be used
+  PeerFilter filter{};           // the user's lists; others are passed over
+  std::optional<Codec> codec{};  // that servers must know; none: any
+  bool push = true;              // servers pass outputs on; false: every hop is by the client
+  double tokens_per_step = 1;    // positions that go through the chain together
   double bytes_per_token = 0;  // of a hidden state on the wire; 0: the time of transfer is left out
   std::optional<PeerId> previous{};  // the server before these blocks; none: the client
   std::optional<PeerId> next{};      // the server after them; none: the answer goes to the client

@@ -186,6 +186,20 @@ TEST(Routing, TheUsersListsCount) {
   EXPECT_FALSE(draw_route(servers, request, Pass::kForward, rng));
 }
 
+TEST(Routing, ServersWithoutTheCodecArePassedOver) {
+  std::vector<ServerInfo> servers = {server(1, {0, 4}, 900), server(2, {0, 4}, 500)};
+  servers[0].lease.codecs = 0b0110;
+  servers[1].lease.codecs = 0b1110;
+  RouteRequest request{{0, 4}};
+  request.codec = Codec::kF16;
+  EXPECT_EQ(find_route(servers, request)->chain[0].server.id, id(1));
+  request.codec = Codec::kQ8;
+  EXPECT_EQ(find_route(servers, request)->chain[0].server.id, id(2));
+  servers.pop_back();
+  EXPECT_EQ(find_route(servers, request).error().message,
+            "blocks 0 to 3 have no server online; 1 without the codec q8");
+}
+
 // Big swarms, against the plain method: every border, every pair of states.
 TEST(Routing, EqualsAPlainSearchOnLargerSwarms) {
   Rng rng(3);

@@ -24,7 +24,7 @@ void SessionChain::apply(StreamEvent event, TimePoint now, StepProgress& progres
   } else if (auto* output = std::get_if<StepOutput>(&message)) {
     on_output(static_cast<size_t>(it - spans.begin()), std::move(*output), progress);
   } else if (auto* failed = std::get_if<PushFailed>(&message)) {
-    if (failed->step == progress.step) progress.relay.push_back(span.number);
+    if (progress.covers(failed->step)) progress.relay.push_back(span.number);
   } else if (auto* refused = std::get_if<StepRefused>(&message)) {
     // Step 0: a resend that the server cannot do any more. The span is fed anew; nobody is blamed.
     if (refused->step == 0) return fail_span(span, std::move(refused->error), true);
@@ -43,16 +43,17 @@ void SessionChain::on_output(size_t index, StepOutput output, StepProgress& prog
   stats_.server_compute_us += output.compute_us;
   stats_.server_wait_us += output.wait_us;
   if (output.step < oldest_valid_step) return;
-  // Nobody was asked for more than the present step; the journal must not grow by what is not true.
-  if (output.output.end() > progress.end() || output.position > progress.end())
-    return fail_span(span,
-                     {Code::kCorrupt,
-                      fmt::format("server {} answered up to position {}, asked for {}",
-                                  short_id(span.hop.server.id),
-                                  std::max(output.output.end(), output.position), progress.end())});
+  // Nobody was asked for more than this; the journal must not grow by what is not true.
+  if (output.output.end() > asked || output.position > asked)
+    return fail_span(
+        span, {Code::kCorrupt, fmt::format("server {} answered up to position {}, asked for {}",
+                                           short_id(span.hop.server.id),
+                                           std::max(output.output.end(), output.position), asked)});
   span.position = std::max(span.position, output.position);
   if (index + 1 < spans.size()) {
     journal.append(span.hop.blocks.last, output.output);
+  } else if (progress.ahead) {
+    progress.results.push_back(std::move(output));
   } else if (output.step == progress.step && !progress.result) {
     progress.result = std::move(output);
   }
@@ -76,8 +77,10 @@ void SessionChain::fail_span(ChainSpan& span, Error error, bool blameless) {
 }
 
 void SessionChain::send(ChainSpan& span, ClientMessage message, TimePoint now) {
-  if (const auto* step = std::get_if<StepRequest>(&message))
+  if (const auto* step = std::get_if<StepRequest>(&message)) {
     stats_.hidden_bytes_sent += step->input.bytes.size();
+    asked = std::max(asked, step->input.end());
+  }
   span.sent = now;
   span.stream->send(std::move(message));
 }

@@ -2,6 +2,7 @@
 // the journal that their outputs fill. Turns stream events into that state; decides nothing.
 // Thread rule: the session's thread. Owns streams and journal.
 #pragma once
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,14 @@ struct StepProgress {
   std::optional<StepOutput> result;  // of the last span
   std::optional<Error> own_mistake;  // refused because of what was asked, not of who was asked
   std::vector<uint64_t> relay;       // streams whose output the client must pass on
+  // With several chunks on the way (`ahead`): first and count are the oldest one's, step is the
+  // newest one's, and results come here.
+  bool ahead = false;
+  uint64_t oldest_step = 0;
+  std::deque<StepOutput> results{};
+  bool covers(uint64_t number) const {
+    return ahead ? number >= oldest_step && number <= step : number == step;
+  }
   int64_t end() const { return first + count; }
 };
 
@@ -63,6 +72,7 @@ class SessionChain {
   std::vector<ChainSpan> spans;  // in chain order
   Journal journal;
   uint64_t oldest_valid_step = 0;  // outputs of older steps were rolled back
+  int64_t asked = 0;               // end of the furthest step sent, since the last rollback
 
  private:
   void on_output(size_t index, StepOutput output, StepProgress& progress);

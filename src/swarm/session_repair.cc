@@ -104,8 +104,9 @@ Result<Chain> InferenceSession::Impl::find_replacements(TimePoint give_up, StepP
       if (gap.blocks.empty() || missing) return;
       gap.avoid = avoid_;
       auto route = find_route(servers, gap);
-      if (!route && !avoid_.empty()) {  // better a server that failed once than none
-        gap.avoid.clear();
+      // Better a server that failed than none: the one whose failure is longest ago.
+      while (!route && !gap.avoid.empty()) {
+        gap.avoid.erase(gap.avoid.begin());
         route = find_route(servers, gap);
       }
       if (route) {
@@ -136,6 +137,7 @@ RouteRequest InferenceSession::Impl::route_request() const {
   RouteRequest request{{0, options_.n_blocks}};
   request.max_tokens = options_.max_tokens;
   request.filter = options_.filter;
+  request.codec = options_.codec;
   request.push = options_.push;
   request.bytes_per_token = static_cast<double>(bytes_per_position_);
   return request;
@@ -270,8 +272,10 @@ void InferenceSession::Impl::note_failures(int64_t position) {
     } else if (!s.blameless) {
       directory_.report_failure(s.hop.server.id, *s.failure);
     }
-    if (!s.blameless || s.failure->code == Code::kResourceExhausted)
+    if (!s.blameless || s.failure->code == Code::kResourceExhausted) {
+      std::erase(avoid_, s.hop.server.id);
       avoid_.push_back(s.hop.server.id);
+    }
     record.failed.push_back(s.hop.server.id);
     last_failure_ = s.failure->code;
     if (record.reason.empty()) record.reason = s.failure->text();

@@ -24,6 +24,14 @@ struct Step {
   TimePoint arrived;
 };
 
+// An output that waits for the push before it to be answered. Its copy goes to the client with it:
+// a copy says that the next server has been sent the same.
+struct PendingPush {
+  Step step;  // without its input
+  HiddenStates output;
+  uint32_t compute_us = 0, wait_us = 0;
+};
+
 struct ServedSession {
   uint64_t stream = 0;
   OpenRequest open;  // epoch, previous and next are the present ones
@@ -39,6 +47,8 @@ struct ServedSession {
   std::optional<PushRequest> early;  // pushed in an epoch that the client has not told us yet
   PeerId early_from;
   KeptOutputs kept;
+  std::deque<PendingPush> to_push;  // in this epoch, behind the one under way
+  bool pushing = false;
   ServedSessionReport report;
   TimePoint opened_at;
 
@@ -93,6 +103,8 @@ class SpanService::Impl : public std::enable_shared_from_this<SpanService::Impl>
   void on_step(const SessionPtr& session, StepRequest request);
   void on_route(const SessionPtr& session, RouteUpdate update);
   void on_resend(ServedSession& session, ResendRequest request);
+  void push_next(const SessionPtr& session);
+  void give_up_pushes(ServedSession& session);
   void pushed(uint64_t stream, uint32_t epoch, uint64_t step, Result<void> result);  // locks
   void drop(const SessionPtr& session);
   void refuse(ServedSession& session, uint64_t step, Error error);
@@ -127,8 +139,8 @@ Result<void> SpanService::Impl::admit(const OpenRequest& r) const {
     return fail(Code::kFailedPrecondition,
                 "numerics differ: this server computes by version {}, the client by {}",
                 options_.numerics, r.numerics);
-  if (r.codec != Codec::kF32 && r.codec != Codec::kF16)
-    return fail(Code::kUnsupported, "unknown codec {}; supported: f32, f16",
+  if (r.codec != Codec::kF32 && r.codec != Codec::kF16 && r.codec != Codec::kQ8)
+    return fail(Code::kUnsupported, "unknown codec {}; supported: f32, f16, q8",
                 static_cast<int>(r.codec));
   if (r.blocks.empty() || !options_.blocks.contains(r.blocks))
     return fail(Code::kNotFound, "blocks {}:{} asked for, {}:{} are held here", r.blocks.first,
@@ -153,7 +165,7 @@ uint64_t SpanService::Impl::open(const PeerId& client, OpenRequest request,
     sink->close(std::move(ok).error());
     return stream;
   }
-  auto session = std::make_shared<ServedSession>(options_.n_embd * bytes_per_value(request.codec),
+  auto session = std::make_shared<ServedSession>(bytes_per_position(options_.n_embd, request.codec),
                                                  options_.max_kept_outputs);
   session->stream = stream;
   session->open = std::move(request);
@@ -294,6 +306,7 @@ void SpanService::Impl::on_route(const SessionPtr& session, RouteUpdate update) 
   session->open.epoch = update.epoch;
   session->open.previous = update.previous;
   session->open.next = update.next;
+  give_up_pushes(*session);  // of the old epoch: nobody would take them
   if (!session->early || session->early->epoch > update.epoch) return;
   PushRequest early = std::move(*session->early);
   session->early.reset();
@@ -336,10 +349,10 @@ void SpanService::Impl::compute_step(const SessionPtr& session) {
     if (!session->open.next) session->kept.acknowledge(step.input.first_position);
   }
   Result<Bytes> bytes = [&]() -> Result<Bytes> {
-    MEADOW_TRY(auto hidden, decode(step.input.bytes, session->open.codec));
+    MEADOW_TRY(auto hidden, decode(step.input.bytes, session->open.codec, options_.n_embd));
     MEADOW_TRY(auto output, compute_.forward(session->open.session, step.input.first_position,
                                              hidden, session->cancel));
-    return encode(output, session->open.codec);
+    return encode(output, session->open.codec, options_.n_embd);
   }();
 
   std::lock_guard lock(mutex_);
@@ -382,21 +395,39 @@ void SpanService::Impl::compute_step(const SessionPtr& session) {
 void SpanService::Impl::emit(const SessionPtr& session, const Step& step,
                              const HiddenStates& output, uint32_t compute_us, uint32_t wait_us) {
   ServedSession& s = *session;
-  const bool push = step.push && s.open.next.has_value();
-  if (push) {
-    stats_.pushes++;
-    stats_.hidden_bytes_out += output.bytes.size();
-    s.report.hidden_bytes_out += output.bytes.size();
-    PushRequest request{s.open.next->session, s.open.epoch, step.step, output, step.outputs_from};
-    push_.push(s.open.next->server, std::move(request),
-               Deadline::after(clock_, options_.push_timeout),
-               [weak = weak_from_this(), stream = s.stream, epoch = s.open.epoch,
-                number = step.step](Result<void> result) {
-                 if (auto self = weak.lock())
-                   self->pushed(stream, epoch, number, std::move(result));
-               });
-  }
-  send_copy(s, step, output, push, compute_us, wait_us);
+  if (!step.push || !s.open.next) return send_copy(s, step, output, false, compute_us, wait_us);
+  PendingPush pending{step, output, compute_us, wait_us};
+  pending.step.input.bytes.clear();
+  s.to_push.push_back(std::move(pending));
+  if (!s.pushing) push_next(session);
+}
+
+// One push after another: two at once might overtake each other.
+void SpanService::Impl::push_next(const SessionPtr& session) {
+  ServedSession& s = *session;
+  if (s.to_push.empty() || !s.open.next) return;
+  const PendingPush pending = std::move(s.to_push.front());
+  s.to_push.pop_front();
+  s.pushing = true;
+  stats_.pushes++;
+  stats_.hidden_bytes_out += pending.output.bytes.size();
+  s.report.hidden_bytes_out += pending.output.bytes.size();
+  push_.push(s.open.next->server,
+             PushRequest{s.open.next->session, s.open.epoch, pending.step.step, pending.output,
+                         pending.step.outputs_from},
+             Deadline::after(clock_, options_.push_timeout),
+             [weak = weak_from_this(), stream = s.stream, epoch = s.open.epoch,
+              number = pending.step.step](Result<void> result) {
+               if (auto self = weak.lock()) self->pushed(stream, epoch, number, std::move(result));
+             });
+  send_copy(s, pending.step, pending.output, true, pending.compute_us, pending.wait_us);
+}
+
+// Outputs that will not be pushed: the client gets them all the same.
+void SpanService::Impl::give_up_pushes(ServedSession& s) {
+  s.pushing = false;
+  for (const PendingPush& p : std::exchange(s.to_push, {}))
+    send_copy(s, p.step, p.output, true, p.compute_us, p.wait_us);
 }
 
 void SpanService::Impl::send_copy(ServedSession& s, const Step& step, const HiddenStates& output,
@@ -405,7 +436,7 @@ void SpanService::Impl::send_copy(ServedSession& s, const Step& step, const Hidd
   const int64_t from = all ? output.first_position
                            : std::clamp(step.outputs_from, output.first_position, output.end());
   const int64_t skip =
-      (from - output.first_position) * options_.n_embd * bytes_per_value(s.open.codec);
+      (from - output.first_position) * bytes_per_position(options_.n_embd, s.open.codec);
   message.output = {from, output.end() - from,
                     Bytes(output.bytes.begin() + skip, output.bytes.end())};
   stats_.hidden_bytes_out += message.output.bytes.size();
@@ -415,12 +446,14 @@ void SpanService::Impl::send_copy(ServedSession& s, const Step& step, const Hidd
 
 void SpanService::Impl::pushed(uint64_t stream, uint32_t epoch, uint64_t step,
                                Result<void> result) {
-  if (result) return;
   std::lock_guard lock(mutex_);
-  stats_.pushes_failed++;
+  if (!result) stats_.pushes_failed++;
   const auto it = by_stream_.find(stream);
   if (it == by_stream_.end() || it->second->open.epoch != epoch) return;
-  it->second->sink->send(PushFailed{epoch, step, std::move(result).error()});
+  ServedSession& s = *it->second;
+  s.pushing = false;
+  if (!result) s.sink->send(PushFailed{epoch, step, std::move(result).error()});
+  push_next(it->second);
 }
 
 void SpanService::Impl::tick() {

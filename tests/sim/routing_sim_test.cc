@@ -2,6 +2,7 @@
 // has a substitute, nobody is banned who has none. In virtual time.
 #include <gtest/gtest.h>
 
+#include "sim/failure_run.h"
 #include "sim/session_world.h"
 #include "sim/sim_members.h"
 
@@ -103,6 +104,159 @@ TEST(RoutingSim, TheOnlyHolderOfABlockIsNeverBannedOutright) {
   EXPECT_TRUE(client.sees(part));
   EXPECT_FALSE(left_out(part));
   EXPECT_TRUE(left_out(whole));
+}
+
+// A faster server appears: a session that may move goes there where that pays, and what it answers
+// does not change.
+TEST(Moves, ToABetterChainWhereItPays) {
+  const auto run = [](Duration every, int64_t tokens, int64_t appears) {
+    World world(12, 4);
+    for (int32_t first : {0, 4, 8}) world.add_server({first, first + 4}).task_time = 20ms;
+    auto options = world.session_options(tokens);
+    options.move_every = every;
+    InferenceSession session(options, world, world.directory, world, world.loop.clock(), world.rng);
+    EXPECT_TRUE(session.open(nullptr));
+    std::vector<float> out;
+    for (int64_t p = 0; p < tokens; p++) {
+      if (p == appears) world.add_server({2, 12}, 100000, 100000);
+      const auto next = session.step(p, world.inputs(p, 1), p, nullptr);
+      EXPECT_TRUE(next) << next.error().text();
+      if (next) out.insert(out.end(), next->begin(), next->end());
+    }
+    EXPECT_EQ(out, world.reference(tokens, 0));
+    EXPECT_TRUE(session.stats().failovers.empty());
+    EXPECT_EQ(world.directory.failures, 0);
+    return std::pair{session.stats().moves,
+                     session.chain().back().server.id == world.servers.back()->id};
+  };
+  EXPECT_EQ(run(100ms, 60, 20), (std::pair{int64_t{1}, true}));
+  EXPECT_EQ(run(0s, 60, 20), (std::pair{int64_t{0}, false}));     // off
+  EXPECT_EQ(run(100ms, 60, 58), (std::pair{int64_t{0}, false}));  // too late to pay
+}
+
+// Chunks of a long prompt overlap: all servers work at once.
+TEST(Prefill, StagesOverlap) {
+  const auto time_of = [](bool push, int64_t chunk) {
+    World world(8, 4);
+    for (int32_t first : {0, 2, 4, 6}) {
+      Server& server = world.add_server({first, first + 2});
+      server.task_time = 2ms;
+      server.token_time = 100us;
+    }
+    auto options = world.session_options(1024);
+    options.push = push;
+    options.prefill_chunk = chunk;
+    InferenceSession session(options, world, world.directory, world, world.loop.clock(), world.rng);
+    EXPECT_TRUE(session.open(nullptr));
+    const TimePoint began = world.loop.now();
+    const auto out = session.step(0, world.inputs(0, 1024), 1000, nullptr);
+    EXPECT_TRUE(out) << out.error().text();
+    EXPECT_EQ(*out, world.reference(1024, 1000));
+    EXPECT_TRUE(session.stats().failovers.empty());
+    return seconds(world.loop.now() - began);
+  };
+  const double one_by_one = time_of(false, 64);
+  EXPECT_GT(one_by_one, 4 * 0.104);
+  EXPECT_LT(time_of(true, 64), 0.5 * one_by_one);
+}
+
+// The property of all failures, with several chunks on the way.
+TEST(Prefill, KillAnyServerBeforeAnyEvent) {
+  const auto run = [](const std::function<void(World&)>& prepare) {
+    World world(12, 4);
+    for (int copy = 0; copy < 2; copy++)
+      for (int32_t first : {0, 4, 8}) world.add_server({first, first + 4});
+    auto options = world.session_options(64);
+    options.prefill_chunk = 8;
+    InferenceSession session(options, world, world.directory, world, world.loop.clock(), world.rng);
+    EXPECT_TRUE(session.open(nullptr));
+    prepare(world);
+    auto out = session.step(0, world.inputs(0, 60), 50, nullptr);
+    for (int64_t p = 60; p < 64 && out; p++) {
+      const auto next = session.step(p, world.inputs(p, 1), p, nullptr);
+      if (!next) return std::pair{world.loop.events(), next};
+      out->insert(out->end(), next->begin(), next->end());
+    }
+    EXPECT_LE(session.stats().failovers.size(), 1u);
+    return std::pair{world.loop.events(), out};
+  };
+  const std::vector<float> want = World(12, 4).reference(64, 50);
+  const auto [events, whole] = run([](World&) {});
+  ASSERT_TRUE(whole);
+  ASSERT_EQ(*whole, want);
+  for (size_t victim = 0; victim < 6; victim++)
+    for (int64_t n = 1; n <= events; n++)
+      for (const bool freeze : {false, true}) {
+        if (freeze && n % 5 != 0) continue;
+        const auto [count, out] = run([&](World& world) {
+          world.loop.before_event(n, [&world, victim, freeze] {
+            Server& server = *world.servers[victim];
+            freeze ? world.freeze(server) : world.kill(server);
+          });
+        });
+        ASSERT_TRUE(out) << victim << " " << n << ": " << out.error().text();
+        ASSERT_EQ(*out, want) << victim << " " << n;
+      }
+}
+
+TEST(Prefill, FailedAndDoubledPushesInBetween) {
+  for (int64_t after = 0; after < 12; after++)
+    for (const bool fail : {true, false}) {
+      World world(12, 4);
+      for (int32_t first : {0, 4, 8}) world.add_server({first, first + 4});
+      auto options = world.session_options(64);
+      options.prefill_chunk = 8;
+      InferenceSession session(options, world, world.directory, world, world.loop.clock(),
+                               world.rng);
+      ASSERT_TRUE(session.open(nullptr));
+      world.loop.post_after(Duration(2ms) * after,
+                            [&] { (fail ? world.pushes_to_fail : world.pushes_to_double) = 2; });
+      const auto out = session.step(0, world.inputs(0, 64), 0, nullptr);
+      ASSERT_TRUE(out) << out.error().text();
+      ASSERT_EQ(*out, world.reference(64, 0)) << after;
+    }
+}
+
+TEST(Prefill, ChunksFromSpeeds) {
+  // one stage: nothing overlaps
+  EXPECT_EQ(pipeline_chunk(std::vector<StageSpeed>{{10, 1000, 10000, 0}}, 1024), 1024);
+  // unknown speeds
+  EXPECT_EQ(pipeline_chunk(std::vector<StageSpeed>{{10, 0, 0, 0}, {10, 0, 0, 0}}, 1024), 128);
+  // the less a pass costs beyond its tokens, the smaller the chunks
+  const auto chunk = [](double decode, double rtt) {
+    return pipeline_chunk(std::vector<StageSpeed>{{10, decode, 10000, rtt}, {10, decode, 10000, 0}},
+                          1024);
+  };
+  EXPECT_LT(chunk(9000, 0), chunk(1000, 0));
+  EXPECT_GE(chunk(9000, 0), 32);
+  EXPECT_LE(chunk(10, 0), 1024);
+  EXPECT_GT(chunk(5000, 0.2), chunk(5000, 0.0));  // a long way wants long chunks
+  EXPECT_EQ(chunk(5000, 0) % 32, 0);
+}
+
+// PETALS' failure table: usable at every rate, where restarts collapse (bench_failures has all of
+// it). Virtual time, so these are no matters of the machine.
+TEST(FailureTable, SpeedHoldsWhereRestartsCollapse) {
+  const FailureCosts costs;
+  const double whole = run_meadow(1024, 0, 1, costs).steps_per_s;
+  ASSERT_GT(whole, 0);
+  for (const auto& [p, share] : {std::pair{1e-3, 0.9}, {1e-2, 0.6}}) {
+    double time = 0;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+      const FailureResult r = run_meadow(1024, p, seed, costs);
+      ASSERT_TRUE(r.equal) << p << " " << seed;
+      ASSERT_GT(r.steps_per_s, 0);
+      EXPECT_GT(r.failures, 0);
+      time += 1 / r.steps_per_s / 5;
+    }
+    EXPECT_GE(1 / time / whole, share) << p;
+  }
+  double restarts = 0;
+  for (uint64_t seed = 1; seed <= 5; seed++)
+    restarts += 1 / run_restarts(1024, 1e-3, seed, costs).steps_per_s / 5;
+  EXPECT_LT(1 / restarts / whole, 0.3);
+  EXPECT_EQ(run_restarts(1024, 1e-2, 1, costs).steps_per_s, 0);  // not in an hour
+  EXPECT_LT(run_cacheless(1024, 0, 1, costs).steps_per_s, 0.5 * whole);
 }
 
 }  // namespace

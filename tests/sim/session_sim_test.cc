@@ -356,6 +356,7 @@ TEST(SessionSim, RoomIsReservedAndGivenBack) {
   world.directory.remove(big.id);
   ServerInfo info{.peer = {small.id, ""}, .rtt = Duration(1ms)};
   info.lease.blocks = {0, 12};
+  info.lease.codecs = 0b1110;
   info.lease.speed.decode = 1000;
   info.lease.free_cache_tokens = 100000;  // an old lease: it lies
   world.directory.add(info);
@@ -455,23 +456,27 @@ TEST(SessionSim, PushesMakeAStepOneWayTrips) {
 }
 
 // The codec belongs to the session: a replacement answers in it, and the text stays the same.
-TEST(SessionSim, HalfPrecisionSurvivesTheSameFailures) {
-  const auto with_kill = [](int64_t at) {
+TEST(SessionSim, RoundedHiddenStatesSurviveTheSameFailures) {
+  const auto with_kill = [](Codec codec, int64_t at) {
     Swarm s;
     auto options = s.world.session_options(kTotal);
-    options.codec = Codec::kF16;
+    options.codec = codec;
     s.session = std::make_unique<InferenceSession>(options, s.world, s.world.directory, s.world,
                                                    s.world.loop.clock(), s.world.rng);
     const auto got = run(s, [&](int64_t p) {
       if (p == at) s.world.kill(s.in_use(static_cast<size_t>(p) % 3));
     });
     EXPECT_TRUE(got) << got.error().text();
-    EXPECT_EQ(s.session->stats().hidden_bytes_sent % (4 * 2), 0u);
+    EXPECT_EQ(
+        s.session->stats().hidden_bytes_sent % static_cast<uint64_t>(bytes_per_position(4, codec)),
+        0u);
     return got.value_or(std::vector<float>{});
   };
-  const auto want = with_kill(-1);
-  EXPECT_EQ(want.size(), static_cast<size_t>(4 * (kTokens + 1)));
-  for (int64_t at = kPrompt; at < kTotal; at++) EXPECT_EQ(with_kill(at), want);
+  for (const Codec codec : {Codec::kF16, Codec::kQ8}) {
+    const auto want = with_kill(codec, -1);
+    EXPECT_EQ(want.size(), static_cast<size_t>(4 * (kTokens + 1)));
+    for (int64_t at = kPrompt; at < kTotal; at++) EXPECT_EQ(with_kill(codec, at), want);
+  }
 }
 
 // PETALS' failure rates: each push takes its receiver down with probability p.

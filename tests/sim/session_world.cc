@@ -9,7 +9,8 @@ class WorldWorker final : public Worker {
   WorldWorker(World& world, Server& server) : world_(world), server_(server) {}
   void post(std::function<void()> task) override {
     const TimePoint now = world_.loop.now();
-    busy_until_ = std::max(busy_until_, now) + server_.task_time;
+    busy_until_ = std::max(busy_until_, now) + server_.task_time +
+                  server_.token_time * std::max<int64_t>(0, server_.step_tokens - 1);
     world_.loop.post_on(server_.peer, busy_until_ - now, std::move(task));
   }
 
@@ -33,6 +34,11 @@ class WorldPush final : public PushPort {
       world_.pushes_to_drop--;
       return;
     }
+    if (target != nullptr && world_.send_fails()) {
+      world_.loop.post_after(way, [this, target] { world_.reset(*target); });
+      return world_.loop.post_on(from_.peer, 2 * way,
+                                 [done] { done(fail(Code::kUnavailable, "connection reset")); });
+    }
     if (world_.pushes_to_fail > 0 || target == nullptr || !world_.alive(*target)) {
       if (world_.pushes_to_fail > 0) world_.pushes_to_fail--;
       return answer(fail(Code::kUnavailable, "connection refused"));
@@ -43,7 +49,9 @@ class WorldPush final : public PushPort {
     for (int i = 0; i < copies; i++)
       world_.loop.post_on(target->peer, way, [this, target, request, answer, settled] {
         target->pushes_in++;
+        target->step_tokens = request.input.count;
         auto result = target->service->push(from_.id, request);
+        target->step_tokens = 0;
         if (!*settled) answer(std::move(result));
         *settled = true;
       });
@@ -84,11 +92,19 @@ class WorldStream final : public SpanStream {
     });
   }
   void send(ClientMessage message) override {
-    if (const auto* step = std::get_if<StepRequest>(&message)) sent_ += step->input.bytes.size();
+    const auto* step = std::get_if<StepRequest>(&message);
+    if (step != nullptr) sent_ += step->input.bytes.size();
+    if (step != nullptr && world_.send_fails())
+      return world_.loop.post_after(world_.client_latency, [this_world = &world_, link = link_] {
+        if (!link->closed) this_world->reset(*link->server);
+      });
+    const int64_t tokens = step == nullptr ? 0 : step->input.count;
     world_.loop.post_on(link_->server->peer, world_.client_latency,
-                        [link = link_, message = std::move(message)] {
-                          if (link->served != 0)
-                            link->server->service->receive(link->served, message);
+                        [link = link_, message = std::move(message), tokens] {
+                          if (link->served == 0) return;
+                          link->server->step_tokens = tokens;
+                          link->server->service->receive(link->served, message);
+                          link->server->step_tokens = 0;
                         });
   }
   uint64_t bytes_sent() const override { return sent_; }
@@ -102,7 +118,7 @@ class WorldStream final : public SpanStream {
 
 }  // namespace
 
-Server& World::add_server(BlockRange blocks, int64_t cache_tokens) {
+Server& World::add_server(BlockRange blocks, int64_t cache_tokens, double tokens_per_s) {
   auto server = std::make_unique<Server>();
   Server& s = *server;
   const std::string label = "server " + std::to_string(servers.size());
@@ -122,7 +138,8 @@ Server& World::add_server(BlockRange blocks, int64_t cache_tokens) {
   info.lease.state = ServerState::kOnline;
   info.lease.blocks = blocks;
   info.lease.n_blocks = n_blocks;
-  info.lease.speed.decode = 1000;
+  info.lease.codecs = 0b1110;
+  info.lease.speed.decode = tokens_per_s;
   info.lease.free_cache_tokens = cache_tokens;
   directory.add(std::move(info));
   servers.push_back(std::move(server));

@@ -96,7 +96,9 @@ struct Server {
   PeerId id;
   Peer peer = 0;
   BlockRange blocks;
-  Duration task_time = 1ms;    // of one step's compute
+  Duration task_time = 1ms;    // of one step's compute, its first token
+  Duration token_time{};       // of every further token
+  int64_t step_tokens = 0;     // of the step that is being handed to the service
   Duration to_client_delay{};  // added to everything it sends to clients
   std::unique_ptr<ToyBlocks> compute;
   std::unique_ptr<Worker> worker;
@@ -152,7 +154,8 @@ class World final : public SpanConnector, public EventInbox {
       : n_blocks(blocks), n_embd(width), directory(loop.clock()), rng(seed) {}
   ~World() override { servers.clear(); }
 
-  Server& add_server(BlockRange blocks, int64_t cache_tokens = 100000);
+  // `tokens_per_s`: what it announces, through one block.
+  Server& add_server(BlockRange blocks, int64_t cache_tokens = 100000, double tokens_per_s = 1000);
   void kill(Server& server);
   // Its streams end and its caches are lost, but it goes on answering.
   void reset(Server& server);
@@ -188,6 +191,15 @@ class World final : public SpanConnector, public EventInbox {
   int64_t pushes_to_drop = 0;              // the next ones vanish without a word
   int64_t pushes_to_double = 0;            // the next ones arrive twice
   int64_t pushes_to_fail = 0;              // the next ones report an error
+  // Chance that a sending of activations resets its receiver's streams instead of arriving.
+  double send_failures = 0;
+  Rng failure_dice{1};
+  int64_t sends_failed = 0;
+  bool send_fails() {
+    const bool fails = send_failures > 0 && failure_dice.uniform() < send_failures;
+    sends_failed += fails;
+    return fails;
+  }
 
  private:
   std::queue<StreamEvent> inbox_;
