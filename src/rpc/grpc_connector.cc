@@ -155,8 +155,8 @@ class Attempt final : public grpc::ClientBidiReactor<pb::ClientMessage, pb::Serv
     } else {
       stream_->end(stream_->link->error_of(status));
     }
-    const std::shared_ptr<Attempt> last = std::move(self_);
-    stream_->core->leave(&context_);
+    const auto ending = stream_->core->leave(&context_);
+    const std::shared_ptr<Attempt> last = std::move(self_);  // goes before `ending`
   }
 
   const std::shared_ptr<Stream> stream_;  // with the link: before, so longer than, the context

@@ -72,7 +72,10 @@ class Links::Core : public std::enable_shared_from_this<Links::Core> {
 
   // A call in flight: cancelled by shutdown(), which waits for its end. False: shut down already.
   bool enter(grpc::ClientContext* context);
-  void leave(grpc::ClientContext* context);
+  // The call is over and no longer cancelled, but what it holds, its channel perhaps, may take a
+  // moment to go: shutdown() waits until the result, too, is destroyed. Destroy it last.
+  class Ending;
+  [[nodiscard]] Ending leave(grpc::ClientContext* context);
 
   // Runs `call` (Stub&, context, request, reply, done) on the link, after the handshake if the
   // link is not admitted; if the other end has forgotten us, once more after a second handshake.
@@ -111,8 +114,24 @@ class Links::Core : public std::enable_shared_from_this<Links::Core> {
   std::condition_variable idle_;
   bool shut_down_ = false;
   std::set<grpc::ClientContext*> in_flight_;
+  size_t endings_ = 0;
   std::map<Key, Entry> links_;
   uint64_t uses_ = 0;
+};
+
+class Links::Core::Ending {
+ public:
+  explicit Ending(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  ~Ending() {
+    std::lock_guard lock(core_->mutex_);
+    core_->endings_--;
+    core_->idle_.notify_all();
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+ private:
+  const std::shared_ptr<Core> core_;
 };
 
 template <class Request, class Reply>
@@ -134,9 +153,11 @@ void Links::Core::raw_call(
     return state->done({grpc::CANCELLED, "this peer is shutting down"}, state->reply,
                        state->context);
   method(*link, &state->context, request.get(), &state->reply,
-         [core = shared_from_this(), state, request](grpc::Status status) {
+         [core = shared_from_this(), state, request](grpc::Status status) mutable {
            state->done(std::move(status), state->reply, state->context);
-           core->leave(&state->context);
+           const Ending ending = core->leave(&state->context);
+           state.reset();
+           request.reset();
          });
 }
 

@@ -158,10 +158,13 @@ bool Links::Core::enter(grpc::ClientContext* context) {
   return true;
 }
 
-void Links::Core::leave(grpc::ClientContext* context) {
-  std::lock_guard lock(mutex_);
-  in_flight_.erase(context);
-  if (in_flight_.empty()) idle_.notify_all();
+Links::Core::Ending Links::Core::leave(grpc::ClientContext* context) {
+  {
+    std::lock_guard lock(mutex_);
+    in_flight_.erase(context);
+    endings_++;
+  }
+  return Ending(shared_from_this());
 }
 
 void Links::Core::shutdown() {
@@ -169,7 +172,7 @@ void Links::Core::shutdown() {
   std::unique_lock lock(mutex_);
   shut_down_ = true;
   for (grpc::ClientContext* context : in_flight_) context->TryCancel();
-  idle_.wait(lock, [this] { return in_flight_.empty(); });
+  idle_.wait(lock, [this] { return in_flight_.empty() && endings_ == 0; });
   links.swap(links_);
 }
 

@@ -328,6 +328,37 @@ TEST(LoopbackTest, ManySessionsAtOnce) {
   }
 }
 
+// What a call holds, its channel too, must not end on a thread of gRPC's after everybody thinks
+// that all is over: the program may be ending then.
+TEST(LoopbackTest, LinksOutliveWhatTheirCallsHold) {
+  struct Flags {
+    std::atomic<bool> links_gone{false}, destroyed{false};
+  };
+  struct SlowToGo {
+    std::shared_ptr<Flags> flags;
+    ~SlowToGo() {
+      const SystemClock clock;
+      const TimePoint until = clock.now() + 100ms;
+      while (!flags->links_gone && clock.now() < until) std::this_thread::yield();
+      flags->destroyed = true;
+    }
+  };
+  TestServer server(1);
+  const SystemClock clock;
+  auto links = std::make_unique<Links>(rpc_options(2), clock);
+  GrpcMember member(*links);
+  const auto flags = std::make_shared<Flags>();
+  std::promise<void> answered;
+  member.introduce(
+      server.server->address(), {Digest{}, ""}, soon(),
+      [held = std::make_shared<SlowToGo>(flags), &answered](const auto&) { answered.set_value(); });
+  ASSERT_EQ(answered.get_future().wait_for(20s), std::future_status::ready);
+  links.reset();
+  const bool destroyed_before = flags->destroyed;
+  flags->links_gone = true;
+  EXPECT_TRUE(destroyed_before);
+}
+
 TEST(LoopbackTest, LinksAreBounded) {
   TestServer server(1);
   TestClient client(2);
