@@ -32,9 +32,8 @@ struct SessionOptions {
   double move_gain = 0.2;           // share of a step's time that a move must save
   Duration open_timeout = 5s;       // for a server to accept the session
   Duration stall_timeout = 1900ms;  // silence of the server at work: kMissedBeats and a margin
-  double least_bytes_per_s = 250e3;  // of a link in use: states on the wire are not silence
-  Duration step_timeout = 600s;      // for one answer, beats or not
-  Duration give_up_after = 60s;      // without any chain that works
+  Duration step_timeout = 600s;     // for one answer, beats or not
+  Duration give_up_after = 60s;     // without any chain that works
 };
 
 // What happened, for --stats, the demo and tests. Bytes are payload bytes of hidden states.

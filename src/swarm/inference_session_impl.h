@@ -58,7 +58,7 @@ class InferenceSession::Impl {
   // a server's push and its copy to the client share a link.
   Duration silence(int64_t positions) const {
     const auto bytes = static_cast<double>(positions * bytes_per_position_);
-    return options_.stall_timeout + from_seconds(2 * bytes / options_.least_bytes_per_s);
+    return options_.stall_timeout + from_seconds(2 * bytes / kLeastBytesPerS);
   }
 
   std::optional<Chain> better_chain() const;

@@ -119,5 +119,7 @@ class Worker {
 // Times of the protocol, the same for all (docs/wire-format.md).
 constexpr Duration kBeatPeriod = 500ms;
 constexpr int kMissedBeats = 3;
+// Of a link in use: states on the wire at this rate are neither silence nor a failed push.
+constexpr double kLeastBytesPerS = 125e3;
 
 }  // namespace meadow::swarm

@@ -104,6 +104,11 @@ class SpanService::Impl : public std::enable_shared_from_this<SpanService::Impl>
   void on_route(const SessionPtr& session, RouteUpdate update);
   void on_resend(ServedSession& session, ResendRequest request);
   void push_next(const SessionPtr& session);
+  // A slow link is no dead server. Twice: the copy to the client shares it.
+  Duration push_limit(const HiddenStates& output) const {
+    return options_.push_timeout +
+           from_seconds(2 * static_cast<double>(output.bytes.size()) / kLeastBytesPerS);
+  }
   void give_up_pushes(ServedSession& session);
   void pushed(uint64_t stream, uint32_t epoch, uint64_t step, Result<void> result);  // locks
   void drop(const SessionPtr& session);
@@ -415,7 +420,7 @@ void SpanService::Impl::push_next(const SessionPtr& session) {
   push_.push(s.open.next->server,
              PushRequest{s.open.next->session, s.open.epoch, pending.step.step, pending.output,
                          pending.step.outputs_from},
-             Deadline::after(clock_, options_.push_timeout),
+             Deadline::after(clock_, push_limit(pending.output)),
              [weak = weak_from_this(), stream = s.stream, epoch = s.open.epoch,
               number = pending.step.step](Result<void> result) {
                if (auto self = weak.lock()) self->pushed(stream, epoch, number, std::move(result));

@@ -77,13 +77,13 @@ TEST_F(LabSwarmTest, FarAwayIsTheSameText) {
 // A prompt's states take seconds on such links, without a word from anybody: nobody is dead.
 TEST_F(LabSwarmTest, SlowIsNotDead) {
   std::string text;
-  for (int i = 0; i < 60; i++) text += "The river is long. ";
+  for (int i = 0; i < 120; i++) text += "The river is long. ";
   const Arguments prompt = {"--prompt", text, "--max-tokens", "4"};
   const Answer& local = local_answer(prompt);
   // Servers measure the links to their neighbours when they are new; that is over after an answer.
   expect_same(answer(), local_answer(kPrompt));
   for (size_t host = 0; host < network->size(); host++)
-    ASSERT_TRUE(network->set_rate(host, 3e6, 3e6));
+    ASSERT_TRUE(network->set_rate(host, 6e6, 6e6));
   const Answer slow = answer({}, prompt);
   expect_same(slow, local);
   EXPECT_TRUE(slow.failovers().empty()) << slow.failovers().dump();
