@@ -11,21 +11,6 @@ namespace {
 
 constexpr int64_t kPrompt = 5, kTotal = 13;
 
-// Three spans, every block on two servers.
-struct Doubled {
-  Doubled() : world(12, 4) {
-    for (int copy = 0; copy < 2; copy++)
-      for (int32_t first : {0, 4, 8}) world.add_server({first, first + 4});
-    session =
-        std::make_unique<InferenceSession>(world.session_options(kTotal), world, world.directory,
-                                           world, world.loop.clock(), world.rng);
-  }
-  World world;
-  std::unique_ptr<InferenceSession> session;
-
-  Server& in_use(size_t hop) { return *world.by_id(session->chain().at(hop).server.id); }
-};
-
 // The only holder of some blocks loses its streams (it restarts): whoever failed is left out
 // elsewhere for 15 s here, but nobody else can take its place, so it is asked again at once.
 TEST(RoutingSim, TheOnlyHolderIsAskedAgainAtOnce) {
@@ -51,7 +36,7 @@ TEST(RoutingSim, TheOnlyHolderIsAskedAgainAtOnce) {
 // With a redundant server known the next route is without the one that failed, at once and for
 // good.
 TEST(RoutingSim, ARedundantServerTakesOverAtOnce) {
-  Doubled s;
+  DoubledSwarm s(kTotal);
   ASSERT_TRUE(s.session->open(nullptr));
   ASSERT_TRUE(s.session->step(0, s.world.inputs(0, kPrompt), 0, nullptr));
   const PeerId failed = s.in_use(1).id;
@@ -66,7 +51,7 @@ TEST(RoutingSim, ARedundantServerTakesOverAtOnce) {
 }
 
 TEST(RoutingSim, ListsOfServersHoldInFailoversToo) {
-  Doubled s;
+  DoubledSwarm s(kTotal);
   auto options = s.world.session_options(kTotal);
   options.give_up_after = 5s;
   options.filter = PeerFilter::from({}, {hex(s.world.servers[1]->id, 4)}).value();

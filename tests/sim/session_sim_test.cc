@@ -9,19 +9,8 @@ namespace {
 
 constexpr int64_t kPrompt = 5, kTokens = 8, kTotal = kPrompt + kTokens;
 
-// Three spans, every block on two servers.
-struct Swarm {
-  explicit Swarm(uint64_t seed = 1) : world(12, 4, seed) {
-    for (int copy = 0; copy < 2; copy++)
-      for (int32_t first : {0, 4, 8}) world.add_server({first, first + 4});
-    session =
-        std::make_unique<InferenceSession>(world.session_options(kTotal), world, world.directory,
-                                           world, world.loop.clock(), world.rng);
-  }
-  World world;
-  std::unique_ptr<InferenceSession> session;
-
-  Server& in_use(size_t hop) { return *world.by_id(session->chain().at(hop).server.id); }
+struct Swarm : DoubledSwarm {
+  explicit Swarm(uint64_t seed = 1) : DoubledSwarm(kTotal, seed) {}
 };
 
 // A prompt, then one position at a time; returns what leaves the last block for each step.

@@ -205,4 +205,19 @@ class World final : public SpanConnector, public EventInbox {
   std::queue<StreamEvent> inbox_;
 };
 
+// Three spans of four blocks, every block on two servers, and a client.
+struct DoubledSwarm {
+  explicit DoubledSwarm(int64_t max_tokens, uint64_t seed = 1) : world(12, 4, seed) {
+    for (int copy = 0; copy < 2; copy++)
+      for (int32_t first : {0, 4, 8}) world.add_server({first, first + 4});
+    session =
+        std::make_unique<InferenceSession>(world.session_options(max_tokens), world,
+                                           world.directory, world, world.loop.clock(), world.rng);
+  }
+  World world;
+  std::unique_ptr<InferenceSession> session;
+
+  Server& in_use(size_t hop) { return *world.by_id(session->chain().at(hop).server.id); }
+};
+
 }  // namespace meadow::sim
